@@ -16,6 +16,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
+	"example.com/stock/repo/stock"
 )
 
 func TestMain(m *testing.M) { repotest.Main(m) }
@@ -69,6 +70,14 @@ func steps(t *testing.T) (names []string) {
 	return names
 }
 
+// sells wants the stock to be usable.
+func sells(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	if _, err := stock.NewMySQL(repo.NewMySQL(db)).Set(repotest.Short(t), "sku", 5); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMigrateUpDownUp(t *testing.T) {
 	t.Parallel()
 	all := steps(t)
@@ -90,7 +99,7 @@ func TestMigrateUpDownUp(t *testing.T) {
 		t.Fatalf("up: %+v, %v", up, err)
 	}
 	checks(t, m, "")
-	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
+	sells(t, db)
 
 	down := append([]string{""}, all...)
 	slices.Reverse(down)
@@ -110,7 +119,7 @@ func TestMigrateUpDownUp(t *testing.T) {
 	if n, _ := applied(t, m); n != last {
 		t.Errorf("%d applied, want %d", n, last)
 	}
-	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
+	sells(t, db)
 
 	// A newer schema is fine: in a rolling update the old instances go on.
 	newer := "INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)"
@@ -148,7 +157,7 @@ func TestMigrateKeepsALedger(t *testing.T) {
 	if undone, err := m.Down(repotest.Short(t)); undone != nil || !errors.Is(err, goose.ErrVersionNotFound) {
 		t.Errorf("down: %+v, %v", undone, err)
 	}
-	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
+	sells(t, db)
 	var movements int
 	if err := db.Raw("SELECT COUNT(*) FROM movements").Scan(&movements).Error; err != nil || movements != 1 {
 		t.Errorf("%d movements, %v", movements, err)

@@ -144,7 +144,7 @@ func (m *MySQL) OnConnection(ctx context.Context, doing string, do func(tx *gorm
 		return err
 	})
 	if !began {
-		err = m.ReadFault(ctx, doing, err)
+		err = Explain(ctx, doing, err)
 	}
 	return err
 }
@@ -279,20 +279,6 @@ func OfOneOrder(err error) bool {
 func Deadlocked(err error) bool {
 	n := mysqlerr.Number(err)
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
-}
-
-// ReadFault is [Explain] for a statement that reads, or that was not sent for lack of a connection. If ctx ended while
-// the pool had no free connection, the error blames our load, not the server. This case occurs only if the pool has no
-// bounded queue in front of it, or has other users.
-func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
-	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		if pool, bad := m.db.DB(); bad == nil {
-			if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
-				return fmt.Errorf("%s: all %d connections are in use: %w", doing, s.InUse, lock.ErrOverloaded)
-			}
-		}
-	}
-	return Explain(ctx, doing, err)
 }
 
 // MySQLFault converts the error of a failed statement before COMMIT. Nothing was written, because the server rolls the

@@ -46,7 +46,7 @@ type Pool struct {
 //   - parseTime, loc=UTC: created_at is a time.Time in UTC, whatever the time zones of server and client are.
 //   - interpolateParams: the driver puts the values into the statement, escaped. Without it every statement is three
 //     packets (prepare, execute, close) and two round trips. gorm's PrepareStmt would also save the parsing, but our
-//     transactions, each on one connection, cannot use its prepared statements; BenchmarkPessimistic compares both.
+//     transactions, each on one connection, cannot use its prepared statements.
 //   - multiStatements: a sale is two packets of several statements, see mysql_transaction.go. It is safe because all
 //     SQL is constant, only interpolateParams puts values in, and every connection is verified to read them as the
 //     driver escapes them (package mysqlconn): see docs/adr/0011-a-sale-is-two-packets.md.

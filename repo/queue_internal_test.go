@@ -3,8 +3,6 @@ package repo
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +11,11 @@ import (
 	"example.com/stock/service"
 )
 
-// inQueue runs a test in a bubble with a full queue, which has one place. The test ends with nobody in the queue.
-func inQueue(t *testing.T, waiting int, test func(t *testing.T, q *Queue, leave func())) {
+// inQueue runs a test in a bubble with a queue of one place, which is taken until the test calls leave. The test ends
+// with nobody in the queue.
+func inQueue(t *testing.T, test func(t *testing.T, q *Queue, leave func())) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(0, waiting)
+		q := NewQueue(0, 10)
 		leave, err := q.Enter(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -29,60 +28,11 @@ func inQueue(t *testing.T, waiting int, test func(t *testing.T, q *Queue, leave 
 	})
 }
 
-func TestTheQueueIsFirstInFirstOut(t *testing.T) {
-	inQueue(t, 10, func(t *testing.T, q *Queue, leave func()) {
-		var all sync.WaitGroup
-		var order []int
-		for i := range 10 {
-			all.Go(func() {
-				leave, err := q.Enter(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				order = append(order, i)
-				leave()
-			})
-			synctest.Wait()
-		}
-		if in, waiting := q.Load(); in != 1 || waiting != 10 {
-			t.Errorf("%d are in and %d wait, want 1 and 10", in, waiting)
-		}
-		leave()
-		all.Wait()
-		if len(order) != 10 || !slices.IsSorted(order) {
-			t.Errorf("order %v", order)
-		}
-	})
-}
-
-// A full queue refuses at once, except for work that has begun.
-func TestAFullQueueRefusesWhatHasNotBegun(t *testing.T) {
-	inQueue(t, 0, func(t *testing.T, q *Queue, leave func()) {
-		began := time.Now()
-		if _, err := q.Enter(t.Context()); !errors.Is(err, lock.ErrOverloaded) || time.Since(began) != 0 {
-			t.Errorf("after %v: %v, want overloaded at once", time.Since(began), err)
-		}
-		var all sync.WaitGroup
-		all.Go(func() {
-			leave, err := q.Enter(service.Begin(t.Context()))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			leave()
-		})
-		synctest.Wait()
-		leave()
-		all.Wait()
-	})
-}
-
 // The end of a sale's wait, or of its call, ends the wait in the queue. Only a deadline is an overload. If the work has
 // begun, its wait does not count.
 func TestWaitsInTheQueueEnd(t *testing.T) {
 	gone := errors.New("the client went away")
-	inQueue(t, 10, func(t *testing.T, q *Queue, leave func()) {
+	inQueue(t, func(t *testing.T, q *Queue, leave func()) {
 		wait, end := context.WithCancelCause(t.Context())
 		call, hangUp := context.WithCancelCause(t.Context())
 		begun := make(chan error, 1)
@@ -114,7 +64,7 @@ func TestWaitsInTheQueueEnd(t *testing.T) {
 
 // Half of the time is for the queue in front of a server, so that the other half is left for the server.
 func TestTheQueueLeavesTimeForTheServer(t *testing.T) {
-	inQueue(t, 10, func(t *testing.T, q *Queue, leave func()) {
+	inQueue(t, func(t *testing.T, q *Queue, leave func()) {
 		defer leave()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -125,35 +75,6 @@ func TestTheQueueLeavesTimeForTheServer(t *testing.T) {
 			t.Errorf("refused after %v of 10 s: %v", time.Since(began), err)
 		}
 	})
-}
-
-// Many come and go, and some give up: never are more in than may be, and nobody is forgotten.
-func TestManyInAQueue(t *testing.T) {
-	q := NewQueue(3, NoLimit)
-	var all sync.WaitGroup
-	for i := range 64 {
-		all.Go(func() {
-			for range 100 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%4)*time.Microsecond)
-				if i%4 == 0 {
-					ctx = t.Context()
-				}
-				leave, err := q.Enter(ctx)
-				cancel()
-				if err != nil {
-					continue
-				}
-				if in, _ := q.Load(); in > 3 {
-					t.Errorf("%d are in", in)
-				}
-				leave()
-			}
-		})
-	}
-	all.Wait()
-	if in, waiting := q.Load(); in != 0 || waiting != 0 {
-		t.Errorf("%d are in and %d wait, want none", in, waiting)
-	}
 }
 
 // Two transactions for a row are admitted, a third waits or is told that the row is held, and other rows have places of

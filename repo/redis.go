@@ -95,7 +95,6 @@ func (r *Redis) Run(
 		return nil, err
 	}
 	defer leave()
-	var moving error
 	for most := movingPause; ; most = min(2*most, movingMost) {
 		reply, err := s.Run(ctx, r.client, keys, args...).Slice()
 		if err == nil {
@@ -103,20 +102,15 @@ func (r *Redis) Run(
 			return reply, Refusal(doing, keys[0], reply)
 		}
 		if slotMoving(err) {
-			moving = err
 			slept := driver.Sleep(ctx, most/2+rand.N(most))
 			if slept == nil {
 				continue
 			}
 		}
-		switch {
-		case sent(err):
+		if sent(err) {
 			return nil, OutcomeUnknown(doing, err)
-		case moving != nil && errors.Is(err, ctx.Err()):
-			return nil, RedisFault(ctx, doing, keys[0], moving) // ctx ended during the move
-		default:
-			return nil, RedisFault(ctx, doing, keys[0], err)
 		}
+		return nil, RedisFault(ctx, doing, keys[0], err)
 	}
 }
 
@@ -300,12 +294,3 @@ func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 const MaxSettled = 100_000
 
 var ErrTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, MaxSettled)
-
-// IdempotentFailure reports a failed request that is safe to repeat. It matches lock.ErrDown, or the cause of ctx,
-// and not service.ErrOutcomeUnknown.
-func IdempotentFailure(ctx context.Context, doing string, err error) error {
-	if ctx.Err() != nil {
-		return CtxEnded(ctx, doing)
-	}
-	return driver.Down(doing, errors.New(err.Error()))
-}

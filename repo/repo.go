@@ -44,6 +44,18 @@ func OutcomeUnknown(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, service.ErrOutcomeUnknown, err)
 }
 
+// Idempotent returns the error of a request that is safe to repeat. Instead of an unknown outcome it reports a server
+// that is down, or the cause of ctx.
+func Idempotent(ctx context.Context, doing string, err error) error {
+	switch {
+	case !errors.Is(err, service.ErrOutcomeUnknown):
+		return err
+	case ctx.Err() != nil:
+		return CtxEnded(ctx, doing)
+	}
+	return driver.Down(doing, errors.New(err.Error()))
+}
+
 // CtxEnded returns the error for a ctx that ended before anything was done, if only the server can have delayed the
 // caller. If the deadline has passed, the error blames the server: it matches lock.ErrDown. Otherwise the caller has
 // ended ctx, and the error matches the caller's cause.

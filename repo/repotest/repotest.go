@@ -1,18 +1,15 @@
-// Package repotest opens stores for tests.
+// Package repotest opens databases for tests.
 package repotest
 
 import (
 	"context"
 	"flag"
-	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/service"
 )
 
 // Servers are shared by the tests of a package.
@@ -27,11 +24,6 @@ func Main(m *testing.M) {
 	goleak.VerifyTestMain(Servers.Around(m))
 }
 
-var skus atomic.Int64
-
-// NewSKU returns a SKU that no other test uses.
-func NewSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", name, skus.Add(1))) }
-
 // Patience is how long a test waits for something that must happen, on a busy computer.
 const Patience = time.Minute
 
@@ -41,9 +33,4 @@ func Short(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// ContextOf returns a ctx for one operation that ends after limit.
-func ContextOf(t testing.TB, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 }

@@ -1,7 +1,6 @@
 package stock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -36,105 +35,63 @@ func removeBooks(t *testing.T, s shop, sku service.SKU, all bool) {
 	}
 }
 
-// overwrite sets the quantity of a stock or of a segment and nothing else. So the stock has the same epoch and version
+// overwrite sets the quantity of a stock or of segment 1 and nothing else. So the stock has the same epoch and version
 // as before, and other units: it is what a replica may have that has missed some writes and has made as many others.
 func overwrite(t *testing.T, s shop, sku service.SKU, segment int, quantity int64) {
 	t.Helper()
+	field, table := "quantity", "stock"
+	if segment == 1 {
+		field, table = "1.quantity", "stock_segments"
+	}
 	var err error
-	switch r, is := s.(*stock.Redis); {
-	case is && segment == 0:
-		err = r.Client().HSet(short(t), repo.StockKey(sku), "quantity", quantity).Err()
-	case is:
-		err = r.Client().HSet(short(t), repo.StockKey(sku), "1.quantity", quantity).Err()
-	case segment == 0:
+	if r, is := s.(*stock.Redis); is {
+		err = r.Client().HSet(short(t), repo.StockKey(sku), field, quantity).Err()
+	} else {
 		err = s.(*stock.MySQL).On(short(t)).
-			Exec("UPDATE stock SET quantity = ? WHERE sku = ?", quantity, string(sku)).Error
-	default:
-		err = s.(*stock.MySQL).On(short(t)).
-			Exec("UPDATE stock_segments SET quantity = ? WHERE sku = ? AND segment = 1", quantity, string(sku)).Error
+			Exec("UPDATE "+table+" SET quantity = ? WHERE sku = ?", quantity, string(sku)).Error
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// inTransaction writes o in a transaction, in which it reads first, as the strategy pessimistic does.
-func inTransaction(s shop, ctx context.Context, o service.Order) error {
-	return s.(service.Transactor).Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
-		if _, err := tx.Read(ctx, o.SKU); err != nil {
-			return err
-		}
-		return tx.Write(ctx, o)
-	})
-}
-
 func booksAnew(t *testing.T, s shop, sku service.SKU) {
-	fenced := func(o service.Order) service.Order { o.Fence = 7; return o }
-	writes := map[string]func(service.Order) error{
-		"write":        func(o service.Order) error { return s.Write(short(t), o) },
-		"fenced write": func(o service.Order) error { return s.Write(short(t), fenced(o)) },
-		"swap":         func(o service.Order) error { return s.Swap(short(t), o) },
-		"fenced swap":  func(o service.Order) error { return s.Swap(short(t), fenced(o)) },
-		"deduct":       func(o service.Order) error { _, err := s.Deduct(short(t), o); return err },
-		"batch":        func(o service.Order) error { return ways(s)["Batch"](short(t), o) },
-	}
-	if _, is := s.(service.Transactor); is {
-		writes["transaction"] = func(o service.Order) error { return inTransaction(s, short(t), o) }
-	}
-	for what, write := range writes {
+	for what, write := range ways(s) {
 		for _, all := range []bool{true, false} {
 			o := order(mustSet(t, s, sku, 100))
 			o.Key = newKey(sku, what)
 			removeBooks(t, s, sku, all)
-			if err := write(o); !errors.Is(err, service.ErrUnknownSKU) {
+			if err := write(short(t), o); !errors.Is(err, service.ErrUnknownSKU) {
 				t.Errorf("%s into books that were deleted: %v, want ErrUnknownSKU", what, err)
 			}
 			books := mustSet(t, s, sku, 5)
 			if books.Epoch <= o.Epoch {
 				t.Errorf("epoch %d comes after epoch %d", books.Epoch, o.Epoch)
 			}
-			refused(t, s, sku, service.ErrStockReset, func() error { return write(o) })
+			for _, o.Fence = range []uint64{0, 7} {
+				refused(t, s, sku, service.ErrStockReset, func() error { return write(short(t), o) })
+			}
 			if _, found, err := s.Replay(short(t), sku, o.Key); found || err != nil {
 				t.Errorf("%s: the key of a refused order is taken: %v", what, err)
 			}
-			if orders := allOrders(t, s, sku); len(orders) != 0 {
-				t.Errorf("%s: new books begin with orders %+v", what, orders)
-			}
+			balanced(t, s, sku, 0)
 		}
 	}
 }
 
 func segmentsAnew(t *testing.T, s shop, sku service.SKU) {
 	for _, all := range []bool{true, false} {
-		old := parted(t, s, sku, 100)
+		mustSet(t, s, sku, 100)
+		refill(t, s, sku, 1, 10)
+		old := parts(t, s, sku)
 		removeBooks(t, s, sku, all)
-		parted(t, s, sku, 12)
-		o := order(service.Stock{
-			SKU: sku, Quantity: old.Row(1).Quantity, Version: old.Row(1).Version, Epoch: old.Epoch,
-		})
-		o.Segment = 1
-		into := service.Refill{SKU: sku, Epoch: old.Epoch, Strategy: "none", Into: old.Row(1), Reserve: 1}
+		mustSet(t, s, sku, 12)
+		refill(t, s, sku, 1, 10)
+		o := fromSegment(old, 1)
 		refused(t, s, sku, service.ErrStockReset, func() error { return s.Swap(short(t), o) })
 		refused(t, s, sku, service.ErrStockReset, func() error { return s.Write(short(t), o) })
-		refused(t, s, sku, service.ErrStockReset, func() error { return s.Refill(short(t), into) })
+		refused(t, s, sku, service.ErrStockReset, func() error { return s.Refill(short(t), refillOf(old, 1, 1)) })
 	}
-}
-
-// parted sets the stock, and moves 10 units into segment 1.
-func parted(t *testing.T, s shop, sku service.SKU, quantity int64) service.Segments {
-	t.Helper()
-	g := service.Refill{
-		SKU: sku, Epoch: mustSet(t, s, sku, quantity).Epoch, Strategy: "none", Into: service.Segment{Number: 1},
-		Reserve: 10,
-	}
-	if err := s.Refill(short(t), g); err != nil {
-		t.Fatal(err)
-	}
-	all, err := s.Segments(short(t), sku)
-	if err != nil || len(all.Rows) != 1 {
-		t.Fatalf("%+v, %v; want one segment", all, err)
-	}
-	return all
 }
 
 func clockBehind(t *testing.T, s shop, sku service.SKU) {
@@ -168,17 +125,12 @@ func comparesQuantity(t *testing.T, s shop, sku service.SKU) {
 		return err
 	})
 
-	all := parted(t, s, sku, 90)
+	mustSet(t, s, sku, 90)
+	refill(t, s, sku, 1, 10)
+	all := parts(t, s, sku)
 	overwrite(t, s, sku, 0, 75) // the total in Redis, the reserve in MySQL
 	overwrite(t, s, sku, 1, 5)
-	row := all.Row(1)
-	o = order(service.Stock{SKU: sku, Quantity: row.Quantity, Version: row.Version, Epoch: all.Epoch})
-	o.Segment = 1
-	refused(t, s, sku, service.ErrConflict, func() error { return s.Swap(short(t), o) })
-	into := service.Refill{SKU: sku, Epoch: all.Epoch, Strategy: "none", Into: row, Reserve: 1}
-	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), into) })
-	from := service.Refill{
-		SKU: sku, Epoch: all.Epoch, Strategy: "none", Into: service.Segment{Number: 2}, From: []service.Segment{row},
-	}
-	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), from) })
+	refused(t, s, sku, service.ErrConflict, func() error { return s.Swap(short(t), fromSegment(all, 1)) })
+	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), refillOf(all, 1, 1)) })
+	refused(t, s, sku, service.ErrConflict, func() error { return s.Refill(short(t), refillOf(all, 2, 0, 1)) })
 }

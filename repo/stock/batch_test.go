@@ -3,16 +3,12 @@ package stock_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -30,7 +26,7 @@ var batching = []clause{
 
 // unread is an order of a sale that has read nothing.
 func unread(sku service.SKU, quantity int64) service.Order {
-	o := numbered(service.Stock{SKU: sku})
+	o := order(service.Stock{SKU: sku})
 	o.Quantity = quantity
 	return o
 }
@@ -44,162 +40,89 @@ func mustBatch(t testing.TB, s shop, orders ...service.Order) []service.BatchRes
 	return results
 }
 
-// what says what an error is, without words that differ from order to order.
-func what(err error) string {
-	var out *service.SoldOutError
-	var guarded *service.GuardError
-	switch {
-	case err == nil:
-		return "sold"
-	case errors.As(err, &out):
-		return out.Error()
-	case errors.As(err, &guarded):
-		return guarded.Error()
-	case invalid(err) == repotest.ErrInvalid:
-		return "invalid"
-	}
-	for _, known := range []error{
-		service.ErrStockReset, service.ErrStaleFence, service.ErrConflict, service.ErrSettled, service.ErrUnknownSKU,
-	} {
-		if errors.Is(err, known) {
-			return known.Error()
-		}
-	}
-	return "another: " + err.Error()
-}
-
-// chance makes the same order twice, for two SKUs. Some of them cannot be written, for every reason there is.
-func chance(t *testing.T, r *rand.Rand, s shop, a, b service.SKU, earlier *[][2]string) [2]service.Order {
-	t.Helper()
-	pair := [2]service.Order{unread(a, 1+r.Int64N(4)), unread(b, 0)}
-	o := &pair[0]
-	switch r.IntN(12) {
-	case 0:
-		o.Quantity = 30 + r.Int64N(60)
-	case 1:
-		o.Quantity = []int64{-1, 0, service.MaxQuantity + 1}[r.IntN(3)]
-	}
-	switch r.IntN(10) {
-	case 0:
-		o.Epoch, pair[1].Epoch = 1, 1
-	case 4:
-		o.Epoch, pair[1].Epoch = mustRead(t, s, a).Epoch, mustRead(t, s, b).Epoch
-	case 1:
-		o.Strategy = "another"
-	case 2:
-		o.Fence = uint64(1 + r.IntN(20))
-	case 3:
-		o.CreatedAt = time.Now().Add(-stock.KeepOrders).UTC().Truncate(time.Microsecond)
-	}
-	pair[1].Quantity, pair[1].Strategy, pair[1].Fence = o.Quantity, o.Strategy, o.Fence
-	pair[1].CreatedAt = o.CreatedAt
-	ids := [2]string{o.ID, pair[1].ID}
-	switch {
-	case time.Since(o.CreatedAt) > time.Hour: // an id that this service did not make: the order's own time counts
-		ids = [2]string{uuid.NewString(), uuid.NewString()}
-	case r.IntN(12) == 0 && len(*earlier) > 0:
-		ids = (*earlier)[r.IntN(len(*earlier))]
-	case r.IntN(12) == 0:
-		wantAbsent(t, s, a, ids[0])
-		wantAbsent(t, s, b, ids[1])
-	}
-	*earlier = append(*earlier, ids)
-	pair[0].ID, pair[1].ID = ids[0], ids[1]
-	return pair
-}
-
+// batchAsOneByOne sells from two SKUs: from one in batches of several sizes, from the other one order at a time.
 func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
-	a, b := sku+"-a", sku+"-b"
-	var earlier [][2]string
-	seen := map[string]int{}
-	for round := range servertest.Rounds(30, 15) {
-		if round%5 == 0 {
-			quantity := 20 + r.Int64N(100)
-			mustSet(t, s, a, quantity)
-			mustSet(t, s, b, quantity)
+	batched, single := sku+"-a", sku+"-b"
+	epochs, keys := map[service.SKU]uint64{}, map[service.SKU]service.Key{}
+	kinds := []func(o *service.Order){
+		func(*service.Order) {},
+		func(o *service.Order) { o.Quantity = 0 },
+		func(o *service.Order) { o.Quantity = 40 },
+		func(o *service.Order) { o.Fence = 5 },
+		func(o *service.Order) { o.Fence = 4 },
+		func(o *service.Order) { o.Strategy = "another" },
+		func(o *service.Order) { o.Epoch = 1 },
+		func(o *service.Order) { o.Epoch = epochs[o.SKU] },
+		func(o *service.Order) { o.ID = agedID(stock.KeepOrders) },
+		func(o *service.Order) { wantAbsent(t, s, o.SKU, o.ID) },
+		func(o *service.Order) { o.Key = keys[o.SKU] },
+		func(o *service.Order) { o.Key = keys[o.SKU] },
+		func(o *service.Order) { o.Quantity = 9 },
+		func(o *service.Order) { o.Quantity = 7 },
+		func(*service.Order) {},
+	}
+	// like says what is the same of both.
+	like := func(o service.Order, err error) string {
+		if err != nil {
+			return strings.NewReplacer(o.ID, "its id", keys[o.SKU].ID, "its key").Replace(err.Error())
 		}
-		size := []int{1, 2, 10, 40}[r.IntN(4)]
-		batch, single := make([]service.Order, size), make([]service.Order, size)
-		for i := range size {
-			pair := chance(t, r, s, a, b, &earlier)
-			batch[i], single[i] = pair[0], pair[1]
+		o.ID, o.SKU, o.Epoch, o.CreatedAt, o.Key = "", "", 0, time.Time{}, service.Key{}
+		return fmt.Sprintf("%+v", o)
+	}
+	for _, size := range []int{1, 4, len(kinds)} {
+		for _, sku := range []service.SKU{batched, single} {
+			epochs[sku], keys[sku] = mustSet(t, s, sku, 20).Epoch, newKey(sku, "batch")
 		}
-		results := mustBatch(t, s, batch...)
-		for i, o := range single {
-			done, err := s.Deduct(short(t), o)
-			got := results[i]
-			seen[strings.TrimRight(what(err), "0123456789 left")]++
-			if what(got.Err) != what(err) {
-				t.Fatalf("seed %d, round %d, order %d of %d: %v in the batch, %v alone",
-					seed, round, i, size, got.Err, err)
+		for chunk := range slices.Chunk(kinds, size) {
+			var batch []service.Order
+			var want []string
+			for _, kind := range chunk {
+				o, alone := unread(batched, 1), unread(single, 1)
+				kind(&o)
+				kind(&alone)
+				batch = append(batch, o)
+				done, err := s.Deduct(short(t), alone)
+				want = append(want, like(done, err))
 			}
-			want := service.Order{}
-			if err == nil {
-				want = done
-				want.SKU, want.ID, want.Epoch = a, batch[i].ID, mustRead(t, s, a).Epoch
-			} else {
-				want = batch[i]
-			}
-			if got.Order != want && err == nil {
-				t.Fatalf("seed %d, order %d of %d: %+v\nwant %+v", seed, i, size, got.Order, want)
+			for i, r := range mustBatch(t, s, batch...) {
+				if got := like(r.Order, r.Err); got != want[i] {
+					t.Errorf("batches of %d: %s\nalone: %s", size, got, want[i])
+				}
 			}
 		}
-		left, right := mustRead(t, s, a), mustRead(t, s, b)
-		if right.SKU, right.Epoch = a, left.Epoch; left != right {
-			t.Fatalf("seed %d, round %d: %+v\nwant %+v", seed, round, left, right)
+		left, right := mustRead(t, s, batched), mustRead(t, s, single)
+		if right.SKU, right.Epoch = batched, left.Epoch; left != right || left.Quantity != 0 {
+			t.Errorf("batches of %d: %+v\nalone: %+v", size, left, right)
+		}
+		one, other := allOrders(t, s, batched), allOrders(t, s, single)
+		if !slices.EqualFunc(one, other, func(a, b service.Order) bool { return like(a, nil) == like(b, nil) }) {
+			t.Errorf("batches of %d: %+v\nalone: %+v", size, one, other)
 		}
 	}
-	written, want := allOrders(t, s, a), allOrders(t, s, b)
-	if len(written) != len(want) {
-		t.Fatalf("seed %d: %d orders, want %d", seed, len(written), len(want))
-	}
-	for i := range written {
-		pair := slices.IndexFunc(earlier, func(ids [2]string) bool { return ids[1] == want[i].ID })
-		want[i].SKU, want[i].ID, want[i].Epoch = a, earlier[pair][0], written[i].Epoch
-		if written[i] != want[i] {
-			t.Fatalf("seed %d, order %d: %+v\nwant %+v", seed, i, written[i], want[i])
-		}
-	}
-	if len(seen) < servertest.Rounds(7, 4) {
-		t.Errorf("seed %d: only %v happened, so this proves little", seed, seen)
-	}
-	t.Log(seed, seen)
 }
 
 func batchLarge(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 10)
-	quantities := []int64{4, 7, 6, 1, 5, 1}
-	orders := make([]service.Order, len(quantities))
-	for i, q := range quantities {
-		orders[i] = unread(sku, q)
+	var orders []service.Order
+	for _, quantity := range []int64{4, 7, 6, 1} {
+		orders = append(orders, unread(sku, quantity))
 	}
 	var got []string
 	for _, r := range mustBatch(t, s, orders...) {
-		text := what(r.Err)
+		text := fmt.Sprint(r.Err)
 		if r.Err == nil {
 			text = fmt.Sprintf("%d of %d at %d", r.Order.Quantity, r.Order.Read, r.Order.Version-stock.Version)
 		}
 		got = append(got, text)
 	}
-	want := []string{
-		"4 of 10 at 0", "sold out: 6 left", "6 of 6 at 1", "sold out: 0 left", "sold out: 0 left",
-		"sold out: 0 left",
-	}
-	if !slices.Equal(got, want) {
+	if want := []string{"4 of 10 at 0", "sold out: 6 left", "6 of 6 at 1", "sold out: 0 left"}; !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	balanced(t, s, sku, 2)
-	before := mustRead(t, s, sku)
-	for _, r := range mustBatch(t, s, unread(sku, 1), unread(sku, 2)) {
-		if !errors.Is(r.Err, service.ErrSoldOut) {
-			t.Errorf("nothing is left: %v", r.Err)
-		}
-	}
-	if after := mustRead(t, s, sku); after != before {
-		t.Errorf("a batch of refusals changed %+v to %+v", before, after)
-	}
+	refused(t, s, sku, service.ErrSoldOut, func() error {
+		both := mustBatch(t, s, unread(sku, 1), unread(sku, 2))
+		return errors.Join(both[0].Err, both[1].Err)
+	})
 }
 
 func batchNothing(t *testing.T, s shop, sku service.SKU) {
@@ -208,12 +131,12 @@ func batchNothing(t *testing.T, s shop, sku service.SKU) {
 	if results, err := s.Batch(short(t), nil); len(results) != 0 || err != nil {
 		t.Errorf("nothing: %v, %v", results, err)
 	}
-	refused(t, s, sku, repotest.ErrInvalid, func() error {
+	refused(t, s, sku, errInvalid, func() error {
 		_, err := s.Batch(short(t), []service.Order{unread(sku, 1), unread(sku+"-2", 1)})
 		return invalid(err)
 	})
 	for _, r := range mustBatch(t, s, unread(sku, 0), unread(sku, service.MaxQuantity+1)) {
-		if invalid(r.Err) != repotest.ErrInvalid {
+		if invalid(r.Err) != errInvalid {
 			t.Errorf("no quantity: %v", r.Err)
 		}
 	}
@@ -223,7 +146,7 @@ func batchNothing(t *testing.T, s shop, sku service.SKU) {
 	}
 	part := unread(sku, 1)
 	part.Segment = 1
-	refused(t, s, sku, repotest.ErrInvalid, func() error {
+	refused(t, s, sku, errInvalid, func() error {
 		_, err := s.Batch(short(t), []service.Order{part})
 		return invalid(err)
 	})

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
@@ -106,31 +103,6 @@ func (m *moving) end(t *testing.T) {
 	slices.Reverse(m.addrs[:])
 }
 
-// kinds are the ways to change stock in one step, each of one unit.
-func (m *moving) kinds(ctx context.Context) map[string]func() error {
-	read := func() (service.Order, error) {
-		stock, err := m.store.Read(ctx, m.sku)
-		return order(stock), err
-	}
-	return map[string]func() error{
-		"Deduct": func() error { _, err := m.store.Deduct(ctx, order(service.Stock{SKU: m.sku})); return err },
-		"Write": func() error {
-			o, err := read()
-			if err != nil {
-				return err
-			}
-			return m.store.Write(ctx, o)
-		},
-		"Swap": func() error {
-			o, err := read()
-			if err != nil {
-				return err
-			}
-			return m.store.Swap(ctx, o)
-		},
-	}
-}
-
 // Between two batches of a migration one key of a SKU is on one node and the others are on another. Redis then answers
 // TRYAGAIN to a script that names all of them, which did nothing: the sale waits, and is made when the slot has moved,
 // whichever key goes first.
@@ -143,12 +115,12 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 	}
 	orders := 1
 	for i := range len(m.keys(t)) {
-		for name, sell := range m.kinds(short(t)) {
-			keys := m.keys(t)
+		for name, sell := range ways(m.store) {
+			o, keys := order(mustRead(t, m.store, m.sku)), m.keys(t)
 			m.begin(t)
 			m.batch(t, keys[i])
 			sold := make(chan error, 1)
-			go func() { sold <- sell() }()
+			go func() { sold <- sell(short(t), o) }()
 			select {
 			case err := <-sold:
 				t.Errorf("%s while only %s has moved: it ended before all have, with %v", name, keys[i], err)
@@ -205,88 +177,4 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 	m.batch(t, keys[1:]...)
 	m.end(t)
 	balanced(t, m.store, m.sku, orders)
-}
-
-// underLoad sells one unit at a time by Deduct and Swap, and by segments, until end is closed, and returns how many it
-// was told are sold.
-func (m *moving) underLoad(t *testing.T, end <-chan struct{}) (sold func() int) {
-	var all sync.WaitGroup
-	var count atomic.Int64
-	for i := range 6 {
-		all.Go(func() {
-			for {
-				select {
-				case <-end:
-					return
-				default:
-				}
-				o := order(service.Stock{SKU: m.sku})
-				o.ID = uuid.NewString()
-				var err error
-				if i%2 == 0 {
-					_, err = m.store.Deduct(short(t), o)
-				} else {
-					err = m.segmented(short(t), i)
-				}
-				switch {
-				case err == nil:
-					count.Add(1)
-				case !errors.Is(err, service.ErrConflict):
-					t.Errorf("a sale during the migration: %v", err)
-					return
-				}
-			}
-		})
-	}
-	return func() int { all.Wait(); return int(count.Load()) }
-}
-
-// segmented moves a unit into a segment and sells it from there.
-func (m *moving) segmented(ctx context.Context, segment int) error {
-	all, err := m.store.Segments(ctx, m.sku)
-	if err != nil {
-		return err
-	}
-	if all.Row(segment).Quantity == 0 {
-		if err := m.store.Refill(ctx, refillOf(all, segment, 1)); err != nil {
-			return err
-		}
-		if all, err = m.store.Segments(ctx, m.sku); err != nil {
-			return err
-		}
-	}
-	return m.store.Swap(ctx, fromSegment(all, segment))
-}
-
-// tallied wants one order for each unit that a client was told is sold.
-func (m *moving) tallied(t *testing.T, sold int) {
-	t.Helper()
-	stock := mustRead(t, m.store, m.sku)
-	orders, ids := allOrders(t, m.store, m.sku), map[string]bool{}
-	for _, o := range orders {
-		ids[o.ID] = true
-	}
-	if sold == 0 || len(orders) != sold || len(ids) != sold ||
-		stock.Sold != int64(sold) || stock.Initial-stock.Quantity != int64(sold) {
-		t.Errorf("%d sold; %d orders with %d ids, %+v", sold, len(orders), len(ids), stock)
-	}
-}
-
-// The slot goes there and back, key by key, while it is sold from: one order for each unit sold, and nobody is refused.
-func TestMigrationUnderLoad(t *testing.T) {
-	t.Parallel()
-	m := clustered(t)
-	mustSet(t, m.store, m.sku, service.MaxStock)
-	end := make(chan struct{})
-	sold := m.underLoad(t, end)
-	for range 6 {
-		m.begin(t)
-		for _, key := range m.keys(t) {
-			m.batch(t, key)
-			<-time.After(5 * time.Millisecond) // to let sales in between
-		}
-		m.end(t)
-	}
-	close(end)
-	m.tallied(t, sold())
 }

@@ -16,17 +16,8 @@ var conditions = []clause{
 	{"if-any", "The tag * stands for a stock that exists.", ifAny},
 	{"if-none", "A stock that must not exist is made once.", ifNone},
 	{"if-segments", "The tag of a stock in segments changes with each of them.", ifSegments},
-	{"if-sold", "A sale between the read and SetIf refuses it.", ifSold},
 	{"if-match-many", "Of 10 that set the stock with one tag at once one succeeds.", ifMatchMany},
 	{"if-none-many", "Of 10 that make the stock at once one succeeds.", ifNoneMany},
-}
-
-// The same where the server locks no gaps between rows.
-func TestConditionsReadCommitted(t *testing.T) {
-	t.Parallel()
-	s := onMySQL(openMySQL(t, database(t)+"?tx_isolation=%27READ-COMMITTED%27"))
-	ifNoneMany(t, s, "sku-none")
-	ifMatchMany(t, s, "sku-match")
 }
 
 // unmet wants SetIf to refuse, and the stock to stay as it is.
@@ -82,34 +73,16 @@ func ifNone(t *testing.T, s shop, sku service.SKU) {
 
 func ifSegments(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 100)
-	g := service.Refill{SKU: sku, Epoch: stock.Epoch, Strategy: "none", Reserve: 50, Into: service.Segment{Number: 1}}
-	if err := s.Refill(short(t), g); err != nil {
-		t.Fatal(err)
-	}
-	parted := mustRead(t, s, sku)
-	all, err := s.Segments(short(t), sku)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part := all.Rows[0]
-	o := order(service.Stock{SKU: sku, Quantity: part.Quantity, Version: part.Version, Epoch: stock.Epoch})
-	o.Segment = part.Number
-	if err := s.Write(short(t), o); err != nil {
+	refill(t, s, sku, 1, 50)
+	parted := parts(t, s, sku)
+	if err := s.Write(short(t), fromSegment(parted, 1)); err != nil {
 		t.Fatal(err)
 	}
 	sold := mustRead(t, s, sku)
-	for _, old := range []service.Stock{stock, parted} {
+	for _, old := range []service.Stock{stock, parted.Stock} {
 		unmet(t, s, sku, service.Condition{Match: []string{old.Tag()}})
 	}
 	met(t, s, sku, service.Condition{Match: []string{sold.Tag()}})
-}
-
-func ifSold(t *testing.T, s shop, sku service.SKU) {
-	stock := mustSet(t, s, sku, 100)
-	if _, err := s.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil {
-		t.Fatal(err)
-	}
-	unmet(t, s, sku, service.Condition{Match: []string{stock.Tag()}})
 }
 
 func ifMatchMany(t *testing.T, s shop, sku service.SKU) {

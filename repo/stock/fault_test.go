@@ -3,8 +3,7 @@ package stock_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,85 +15,165 @@ import (
 	"example.com/stock/service"
 )
 
-// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a
-// sale.
-func TestConnectionBreaks(t *testing.T) {
+// An operation is one of both stores, on a stock of 100 units.
+type operation struct {
+	name  string
+	split bool // segments 2 and 3 have 10 units each
+	sale  bool // it writes the order of the scene
+	// doubt: if its reply is lost, its outcome is unknown. It is not for what changes nothing, or may be done again.
+	doubt bool
+	run   func(ctx context.Context, s shop, at scene) error
+	done  func(t *testing.T, s shop, at scene) bool
+}
+
+// A scene is what an operation finds.
+type scene struct {
+	sku   service.SKU
+	all   service.Segments
+	order service.Order // of a sale that has read it
+}
+
+// operations returns those of s.
+func operations(s shop) (all []operation) {
+	written := func(t *testing.T, s shop, at scene) bool { _, is := settle(t, s, at.sku, at.order.ID); return is }
+	for name := range ways(s) {
+		run := func(ctx context.Context, s shop, at scene) error { return ways(s)[name](ctx, at.order) }
+		all = append(all, operation{name: name, sale: true, doubt: true, run: run, done: written})
+	}
+	// The others check what they were told.
+	wrong := func(err error, right bool) error {
+		if err == nil && !right {
+			return errors.New("it was told something else")
+		}
+		return err
+	}
+	told := func(*testing.T, shop, scene) bool { return true }
+	return append(all,
+		operation{"Swap of a segment", true, true, true, func(ctx context.Context, s shop, at scene) error {
+			return s.Swap(ctx, at.order)
+		}, written},
+		operation{"Set", true, false, true, func(ctx context.Context, s shop, at scene) error {
+			_, err := s.Set(ctx, at.sku, 5)
+			return err
+		}, func(t *testing.T, s shop, at scene) bool { return mustRead(t, s, at.sku).Quantity == 5 }},
+		operation{"Raise", true, false, true, func(ctx context.Context, s shop, at scene) error {
+			return s.Raise(ctx, at.sku, 2, "none", 7)
+		}, func(t *testing.T, s shop, at scene) bool { return parts(t, s, at.sku).Row(2).Fence == 7 }},
+		operation{"Refill", true, false, false, func(ctx context.Context, s shop, at scene) error {
+			return s.Refill(ctx, refillOf(at.all, 1, 5, 2, 3))
+		}, func(t *testing.T, s shop, at scene) bool { return parts(t, s, at.sku).Row(1).Quantity == 25 }},
+		operation{"Settle", false, false, false, func(ctx context.Context, s shop, at scene) error {
+			_, is, err := s.Settle(ctx, at.sku, at.order.ID)
+			return wrong(err, !is)
+		}, func(t *testing.T, s shop, at scene) bool {
+			_, err := s.Deduct(short(t), at.order)
+			return errors.Is(err, service.ErrSettled)
+		}},
+		operation{"Read", true, false, false, func(ctx context.Context, s shop, at scene) error {
+			stock, err := s.Read(ctx, at.sku)
+			return wrong(err, stock == at.all.Stock)
+		}, told},
+		operation{"Segments", true, false, false, func(ctx context.Context, s shop, at scene) error {
+			all, err := s.Segments(ctx, at.sku)
+			return wrong(err, all.Stock == at.all.Stock && slices.Equal(all.Rows, at.all.Rows))
+		}, told},
+		operation{"Orders", false, false, false, func(ctx context.Context, s shop, at scene) error {
+			page, _, err := s.Orders(ctx, at.sku, "", 5)
+			return wrong(err, len(page) == 0)
+		}, told},
+		operation{"Replay", false, false, false, func(ctx context.Context, s shop, at scene) error {
+			_, found, err := s.Replay(ctx, at.sku, newKey(at.sku, "fault"))
+			return wrong(err, !found)
+		}, told},
+		operation{"CanWrite", false, false, false, func(ctx context.Context, s shop, _ scene) error {
+			return s.CanWrite(ctx)
+		}, told},
+	)
+}
+
+// set prepares a new SKU for an operation.
+func (op operation) set(t *testing.T, s shop) scene {
+	t.Helper()
+	at := scene{sku: newSKU("fault")}
+	mustSet(t, s, at.sku, 100)
+	if op.split {
+		refill(t, s, at.sku, 2, 10)
+		refill(t, s, at.sku, 3, 10)
+	}
+	at.all = parts(t, s, at.sku)
+	at.order = order(at.all.Stock)
+	if op.split {
+		at.order = fromSegment(at.all, 2)
+	}
+	return at
+}
+
+// Whichever request of an operation is lost, or its reply, or whichever reply does not come in time: the caller is told
+// what it may rely on, and the books balance.
+func TestAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		store, word string
-		fault       wire.Action
-		err         error
-		orders      int
-	}{
-		{"redis", "evalsha", wire.Cut, service.ErrOutcomeUnknown, 0},
-		{"redis", "evalsha", wire.CutReply, service.ErrOutcomeUnknown, 1},
-		{"redis", "evalsha", wire.HoldReply, service.ErrOutcomeUnknown, 1},
-		{"mysql", "START TRANSACTION", wire.Cut, nil, 1}, // nothing was done, so it is done again
-		{"mysql", "START TRANSACTION", wire.CutReply, nil, 1},
-		{"mysql", "START TRANSACTION", wire.HoldReply, lock.ErrDown, 0},
-		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0}, // with the statements that write
-		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 1},
-		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 1},
-	} {
-		for _, op := range []string{"Write", "Deduct", "Batch"} {
-			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
+	for _, store := range []string{"redis", "mysql"} {
+		_, _, s := proxied(t, store)
+		for _, op := range operations(s) {
+			t.Run(store+"/"+op.name, func(t *testing.T) {
 				t.Parallel()
-				p, broken, sound := proxied(t, row.store)
-				sku := newSKU("fault")
-				sell := ways(broken)[op]
-				// The first sale loads the script and opens the connection.
-				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
-					t.Fatal(err)
+				p, broken, sound := proxied(t, store)
+				warm := op.set(t, sound)
+				if err := op.run(short(t), broken, warm); err != nil || !op.done(t, sound, warm) {
+					t.Fatalf("without a fault: %v", err)
 				}
-				stock := mustSet(t, sound, sku, 100)
-				p.Once(row.fault, row.word)
-				ctx, cancel := repotest.Meeting(t, row.fault)
-				defer cancel()
-				o := order(stock)
-				o.Quantity, o.Remaining = 3, 97
-				err := sell(ctx, o)
-				if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||
-					errors.Is(err, service.ErrOutcomeUnknown) != (row.err == service.ErrOutcomeUnknown) {
-					t.Errorf("error %v, want %v", err, row.err)
+				for _, fault := range []wire.Action{wire.Cut, wire.CutReply, wire.HoldReply} {
+					for k := 0; k < 20 && op.meets(t, p, broken, sound, fault, k); k++ {
+						continue
+					}
 				}
-				await(t, sound, sku, row.orders)
-				balanced(t, sound, sku, row.orders)
-				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
-					t.Errorf("after the fault: %v", err)
-				}
-				balanced(t, sound, sku, 1)
 			})
 		}
 	}
 }
 
-// await waits until there are that many orders. The reply to the first statement of a packet is lost before the last
-// one is run.
-func await(t *testing.T, s shop, sku service.SKU, orders int) {
+// meets runs the operation with a fault at a request, and reports whether it sends so many.
+func (op operation) meets(t *testing.T, p proxy, broken, sound shop, fault wire.Action, request int) bool {
 	t.Helper()
-	for end := time.Now().Add(repotest.Patience); len(allOrders(t, s, sku)) != orders; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("there are never %d orders", orders)
-		}
+	at := op.set(t, sound)
+	mustRead(t, broken, at.sku) // opens the connection
+	limit := repotest.Patience
+	if fault == wire.HoldReply {
+		limit = 500 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	snare := p.Set(wire.Trap{On: wire.ToServer, Skip: request, Do: fault})
+	defer snare.Release()
+	err := op.run(ctx, broken, at)
+	unknown, down := errors.Is(err, service.ErrOutcomeUnknown), errors.Is(err, lock.ErrDown)
+	waited := !unknown && errors.Is(err, context.DeadlineExceeded) // for a row
+	done := op.done(t, sound, at)
+	switch {
+	case err != nil && !waited && unknown == down:
+		t.Errorf("fault %d at request %d: %v, want that the server is down or the outcome unknown", fault, request, err)
+	case unknown && !op.doubt:
+		t.Errorf("fault %d at request %d: %v, of what may be done again", fault, request, err)
+	case err == nil && !done:
+		t.Errorf("fault %d at request %d: it was told done, and is not", fault, request)
+	case err != nil && !unknown && op.sale && done:
+		t.Errorf("fault %d at request %d: %v, and the order is written", fault, request, err)
+	}
+	parts(t, sound, at.sku)
+	if op.sale && done {
+		balanced(t, sound, at.sku, 1)
+	} else if op.sale {
+		balanced(t, sound, at.sku, 0)
+	}
+	select {
+	case <-snare.Sprung():
+		return true
+	default:
+		return err != nil // on a busy computer ctx may end before the request is sent
 	}
 }
 
-// balanced wants that many orders, and stock that fits them.
-func balanced(t *testing.T, s shop, sku service.SKU, orders int) {
-	t.Helper()
-	var sum int64
-	all := allOrders(t, s, sku)
-	for _, o := range all {
-		sum += o.Quantity
-	}
-	stock := mustRead(t, s, sku)
-	if len(all) != orders || stock.Sold != sum || stock.Quantity+sum != stock.Initial {
-		t.Errorf("%d orders of %d units in all, want %d orders; %+v", len(all), sum, orders, stock)
-	}
-}
-
-// A store whose server is gone says so (within 3 s, if the computer has time for us), and works again when the server
-// does.
+// A store whose server is gone says so, and works again when the server does.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []server.Kind{server.Redis, server.MySQL} {
@@ -102,31 +181,26 @@ func TestOutage(t *testing.T) {
 			t.Parallel()
 			backend := servertest.Server(t, kind)
 			var s shop
+			silent := service.ErrOutcomeUnknown
 			if kind == server.Redis {
 				s = onRedis(dialRedis(t, backend.Addr))
 			} else {
 				s = onMySQL(migrated(t, backend.URL))
+				silent = lock.ErrDown // it hangs before COMMIT
 			}
 			const sku = service.SKU("outage")
 			stock := mustSet(t, s, sku, 100)
-
+			write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
+			read := func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err }
 			t.Run("paused", func(t *testing.T) {
 				if err := backend.Pause(); err != nil {
 					t.Fatal(err)
 				}
 				// The first write goes out on an open connection, and is answered or not. The next needs a new
 				// connection, gets none, and was never sent.
-				silent := service.ErrOutcomeUnknown
-				if kind == server.MySQL {
-					silent = lock.ErrDown // it hangs before COMMIT
-				}
-				write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
 				down(t, "Write", write, silent)
-				read := func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err }
-				var both sync.WaitGroup
-				both.Go(func() { down(t, "Write", write, lock.ErrDown) })
-				both.Go(func() { down(t, "Read", read, lock.ErrDown) })
-				both.Wait()
+				down(t, "Write", write, lock.ErrDown)
+				down(t, "Read", read, lock.ErrDown)
 				if err := backend.Resume(); err != nil {
 					t.Fatal(err)
 				}
@@ -136,22 +210,8 @@ func TestOutage(t *testing.T) {
 				if err := backend.Stop(); err != nil {
 					t.Fatal(err)
 				}
-				for range 2 {
-					down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
-						lock.ErrDown)
-					down(t, "Write", func(ctx context.Context) error { return s.Write(ctx, order(stock)) },
-						lock.ErrDown)
-					down(
-						t, "Deduct",
-						func(ctx context.Context) error { _, err := s.Deduct(ctx, order(stock)); return err },
-						lock.ErrDown,
-					)
-					down(
-						t, "Orders",
-						func(ctx context.Context) error { _, _, err := s.Orders(ctx, sku, "", 1); return err },
-						lock.ErrDown,
-					)
-				}
+				down(t, "Read", read, lock.ErrDown)
+				down(t, "Write", write, lock.ErrDown)
 				if err := backend.Restart(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -164,19 +224,25 @@ func TestOutage(t *testing.T) {
 // recovers polls until the stock can be set, and wants all to work then.
 func recovers(t *testing.T, s shop, sku service.SKU) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), repotest.Patience)
+	ctx := short(t)
+	stock, err := s.Set(ctx, sku, 100)
+	for err != nil && ctx.Err() == nil {
+		stock, err = s.Set(ctx, sku, 100)
+	}
+	if err := errors.Join(err, s.Write(ctx, order(stock))); err != nil {
+		t.Fatalf("after the outage: %v", err)
+	}
+	balanced(t, s, sku, 1)
+}
+
+// down calls op with a deadline of 5 s and expects an error that matches target. With a shorter deadline, a busy
+// computer might not even send the request, and the error would be different.
+func down(t *testing.T, what string, op func(context.Context) error, target error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	for {
-		stock, err := s.Set(ctx, sku, 100)
-		if err == nil {
-			if err := s.Write(ctx, order(stock)); err != nil {
-				t.Errorf("after the outage: %v", err)
-			}
-			balanced(t, s, sku, 1)
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatal(fmt.Errorf("does not recover: %w", err))
-		}
+	err := op(ctx)
+	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("%s: %v, want %v", what, err, target)
 	}
 }

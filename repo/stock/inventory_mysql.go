@@ -212,7 +212,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	stock, err := selectRow(m.On(ctx), sku, unlocked)
 	switch {
 	case err != nil:
-		return nil, "", m.ReadFault(ctx, doing, err)
+		return nil, "", repo.Explain(ctx, doing, err)
 	case at.epoch != 0 && at.epoch != stock.Epoch:
 		return nil, "", service.ErrStockReset
 	}
@@ -224,7 +224,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		}
 	}
 	if err != nil {
-		return nil, "", m.ReadFault(ctx, doing, err)
+		return nil, "", repo.Explain(ctx, doing, err)
 	}
 	next := ""
 	if len(rows) > limit {

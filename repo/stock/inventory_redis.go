@@ -114,12 +114,10 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 		epoch = repo.Decimal(at.epoch)
 	}
 	// One more order than limit shows whether there is a next page.
-	reply, err := r.Run(ctx, "read orders", ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
-	if errors.Is(err, service.ErrOutcomeUnknown) {
-		return nil, "", repo.IdempotentFailure(ctx, "read orders", err) // the script only reads
-	}
+	const doing = "read orders"
+	reply, err := r.Run(ctx, doing, ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
 	if err != nil {
-		return nil, "", err
+		return nil, "", repo.Idempotent(ctx, doing, err)
 	}
 	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
 	at.epoch = f.Natural(1)

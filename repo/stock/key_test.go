@@ -18,7 +18,6 @@ import (
 var withKeys = []clause{
 	{"key-once", "An order with the key of another is refused by every way to write, and nothing is written.", keyOnce},
 	{"key-replay", "The order of a key is found as it was written, and not with another fingerprint.", keyReplay},
-	{"key-none", "Orders without a key do not keep each other out.", keyNone},
 	{"key-many", "Of 30 at once with one key, by different ways to write, one is written.", keyMany},
 	{"key-batch", "Of two orders of a batch with one key the first is written, and all others are.", keyBatch},
 	{"key-epoch", "A key is remembered when the stock is set anew.", keyEpoch},
@@ -83,20 +82,6 @@ func keyReplay(t *testing.T, s shop, sku service.SKU) {
 	key.Fingerprint = strings.Repeat("x", service.KeyLength)
 	if _, found, err := s.Replay(short(t), sku, key); found || !errors.Is(err, service.ErrKeyReused) {
 		t.Errorf("another fingerprint: %t, %v, want %v", found, err, service.ErrKeyReused)
-	}
-}
-
-func keyNone(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 100)
-	for range 3 { // none keeps the next one out
-		for name, write := range ways(s) {
-			if err := write(short(t), reads(t, s, unread(sku, 1))); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-	if got, want := mustRead(t, s, sku).Sold, int64(3*len(ways(s))); got != want {
-		t.Errorf("%d sold, want %d", got, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package stock
 import (
 	"context"
 
+	"example.com/stock/repo"
 	"example.com/stock/service"
 )
 
@@ -21,7 +22,7 @@ func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o s
 	}
 	err = m.On(ctx).Raw("SELECT * FROM orders WHERE idempotency_key = ?", key.ID).Scan(&rows).Error
 	if err != nil {
-		err = m.ReadFault(ctx, doing, err)
+		err = repo.Explain(ctx, doing, err)
 	}
 	m.CountAnswer(err)
 	switch {

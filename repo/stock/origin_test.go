@@ -5,46 +5,21 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
-	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
-// A bareRedis is an empty Redis, and what a person can do to it by hand.
-type bareRedis struct {
-	sound  *stock.Redis
-	direct redis.UniversalClient
-}
-
-func bare(t testing.TB, addr string) bareRedis {
-	t.Helper()
-	c := dialRedis(t, addr)
-	return bareRedis{onRedis(c), c}
-}
-
-// remove deletes the key of the stock alone.
-func (s bareRedis) remove(t testing.TB, sku service.SKU) {
-	t.Helper()
-	if err := s.direct.Del(short(t), "stock:{"+string(sku)+"}").Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // onBare runs check on an empty Redis, and on an empty miniredis.
-func onBare(t *testing.T, check func(t *testing.T, s bareRedis)) {
-	t.Run("redis", func(t *testing.T) { check(t, bare(t, servertest.Redis(t).Addr)) })
-	t.Run("miniredis", func(t *testing.T) { check(t, bare(t, miniAddr(t))) })
+func onBare(t *testing.T, check func(t *testing.T, s *stock.Redis)) {
+	t.Run("redis", func(t *testing.T) { check(t, realRedis(t).(*stock.Redis)) })
+	t.Run("miniredis", func(t *testing.T) { check(t, miniRedis(t).(*stock.Redis)) })
 }
 
 // An origin is recorded where the expected one is, and not otherwise.
 func TestOriginIsComparedAndSwapped(t *testing.T) {
 	t.Parallel()
-	onBare(t, func(t *testing.T, bare bareRedis) {
-		s := bare.sound
+	onBare(t, func(t *testing.T, s *stock.Redis) {
 		none := service.Origin{}
 		one, two := service.Origin{ID: "one", Generation: 1}, service.Origin{ID: "two", Generation: 1_800_000_000}
 		lost := service.Origin{ID: "lost", Generation: 1, Lost: true}
@@ -69,28 +44,23 @@ func TestOriginIsComparedAndSwapped(t *testing.T) {
 	})
 }
 
-// in returns what is in stock; nil: there is no such SKU.
-func in(t testing.TB, s shop, sku service.SKU) (quantity *int64) {
+func exists(t testing.TB, s shop, sku service.SKU) bool {
 	t.Helper()
-	stock, err := s.Read(short(t), sku)
-	switch {
-	case err == nil:
-		return &stock.Quantity
-	case !errors.Is(err, service.ErrUnknownSKU):
+	_, err := s.Read(short(t), sku)
+	if err != nil && !errors.Is(err, service.ErrUnknownSKU) {
 		t.Fatal(err)
 	}
-	return nil
+	return err == nil
 }
 
 // A SKU is seeded once with an origin, and only with the one that is there.
 func TestSeedIsOnce(t *testing.T) {
 	t.Parallel()
-	onBare(t, func(t *testing.T, store bareRedis) {
-		s, there := store.sound, store.sound
+	onBare(t, func(t *testing.T, s *stock.Redis) {
 		seeds := func(want bool, o service.Origin, sku service.SKU) {
 			t.Helper()
-			if err := s.Seed(short(t), o, sku, 10); err != nil || (in(t, there, sku) != nil) != want {
-				t.Errorf("Seed(%v, %s): %v; there: %v, want %v", o, sku, err, in(t, there, sku) != nil, want)
+			if err := s.Seed(short(t), o, sku, 10); err != nil || exists(t, s, sku) != want {
+				t.Errorf("Seed(%v, %s): %v; there: %v, want %v", o, sku, err, !want, want)
 			}
 		}
 		one := service.Origin{ID: "one", Generation: 1}
@@ -100,18 +70,18 @@ func TestSeedIsOnce(t *testing.T) {
 		}
 		seeds(false, service.Origin{ID: "two", Generation: 1}, "pen")
 		seeds(true, one, "pen")
-		epoch := mustRead(t, there, "pen").Epoch
-		want(t, there, service.Stock{SKU: "pen", Quantity: 10, Initial: 10, Version: 1, Epoch: epoch})
+		epoch := mustRead(t, s, "pen").Epoch
+		want(t, s, service.Stock{SKU: "pen", Quantity: 10, Initial: 10, Version: 1, Epoch: epoch})
 		seeds(true, one, "Pen")
-		set := mustSet(t, there, "set", 7)
+		set := mustSet(t, s, "set", 7)
 		seeds(true, one, "set")
-		want(t, there, set)
+		want(t, s, set)
 		for _, sku := range []service.SKU{"pen", "set"} {
-			store.remove(t, sku)
+			removeBooks(t, s, sku, false)
 			seeds(false, one, sku)
 		}
 		for _, quantity := range []int64{-1, service.MaxStock + 1} {
-			if err := s.Seed(short(t), one, "odd", quantity); invalid(err) != repotest.ErrInvalid {
+			if err := s.Seed(short(t), one, "odd", quantity); invalid(err) != errInvalid {
 				t.Errorf("%d units: %v", quantity, err)
 			}
 		}
@@ -138,10 +108,10 @@ func TestADatabaseIsSeededOnce(t *testing.T) {
 	instances.Wait()
 	first := mustRead(t, s, "first")
 	want(t, s, service.Stock{SKU: "first", Quantity: 10, Initial: 10, Version: 1, Epoch: first.Epoch})
-	if err := s.Seed(short(t), "second", 10); err != nil || in(t, s, "second") != nil {
+	if err := s.Seed(short(t), "second", 10); err != nil || exists(t, s, "second") {
 		t.Errorf("a database with stock is seeded: %v", err)
 	}
-	if err := s.Seed(short(t), "odd", -1); invalid(err) != repotest.ErrInvalid {
+	if err := s.Seed(short(t), "odd", -1); invalid(err) != errInvalid {
 		t.Error(err)
 	}
 }

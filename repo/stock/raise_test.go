@@ -36,7 +36,7 @@ var raising = []clause{
 
 func raise(t *testing.T, s shop, sku service.SKU, strategy string, fence uint64) {
 	t.Helper()
-	if err := s.(service.Fencer).Raise(short(t), sku, 0, strategy, fence); err != nil {
+	if err := s.Raise(short(t), sku, 0, strategy, fence); err != nil {
 		t.Errorf("raise to %d: %v", fence, err)
 	}
 }
@@ -76,7 +76,7 @@ func raiseGuarded(t *testing.T, s shop, sku service.SKU) {
 		t.Fatal(err)
 	}
 	refused(t, s, sku, service.ErrGuarded, func() error {
-		return s.(service.Fencer).Raise(short(t), sku, 0, "another", 9)
+		return s.Raise(short(t), sku, 0, "another", 9)
 	})
 }
 
@@ -87,7 +87,7 @@ func raiseForgotten(t *testing.T, s shop, sku service.SKU) {
 }
 
 func raiseUnknown(t *testing.T, s shop, sku service.SKU) {
-	if err := s.(service.Fencer).Raise(short(t), sku, 0, "mine", 9); !errors.Is(err, service.ErrUnknownSKU) {
+	if err := s.Raise(short(t), sku, 0, "mine", 9); !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("%v, want ErrUnknownSKU", err)
 	}
 	if _, err := s.Read(short(t), sku); !errors.Is(err, service.ErrUnknownSKU) {
@@ -96,7 +96,7 @@ func raiseUnknown(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 10)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.(service.Fencer).Raise(over, sku, 0, "mine",
+	if err := s.Raise(over, sku, 0, "mine",
 		9); !errors.Is(err, context.Canceled) ||
 		errors.Is(err, lock.ErrDown) {
 		t.Errorf("%v, want Canceled", err)
@@ -109,7 +109,7 @@ func raiseSegment(t *testing.T, s shop, sku service.SKU) {
 	refill(t, s, sku, 1, 20)
 	refill(t, s, sku, 2, 20)
 	for _, fence := range []uint64{9, 1<<53 + 1, 8} {
-		if err := s.(service.Fencer).Raise(short(t), sku, 2, "none", fence); err != nil {
+		if err := s.Raise(short(t), sku, 2, "none", fence); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,14 +132,14 @@ func raiseSegment(t *testing.T, s shop, sku service.SKU) {
 		}
 	}
 	refused(t, s, sku, service.ErrGuarded, func() error {
-		return s.(service.Fencer).Raise(short(t), sku, 3, "another", 9)
+		return s.Raise(short(t), sku, 3, "another", 9)
 	})
 }
 
 func raiseAbsent(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
 	before := parts(t, s, sku)
-	if err := s.(service.Fencer).Raise(short(t), sku, 3, "none", 9); err != nil {
+	if err := s.Raise(short(t), sku, 3, "none", 9); err != nil {
 		t.Fatal(err)
 	}
 	after := parts(t, s, sku)

@@ -55,20 +55,8 @@ func TestRedisRefuses(t *testing.T) {
 		breaks     func(t *testing.T, c redis.UniversalClient) error
 	}{
 		{"flushed", "", nil, func(_ *testing.T, c redis.UniversalClient) error { return c.ScriptFlush(ctx).Err() }},
-		{"replica", "read-only-replica", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
-			return c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()
-		}},
-		{"lost-master", "lost-its-master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
-			return errors.Join(
-				c.ConfigSet(ctx, "replica-serve-stale-data", "no").Err(),
-				c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(),
-			)
-		}},
 		{"memory", "out-of-memory", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.ConfigSet(ctx, "maxmemory", "1").Err()
-		}},
-		{"replicas", "too-few-replicas", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
-			return c.ConfigSet(ctx, "min-replicas-to-write", "1").Err()
 		}},
 		{"hash", "stock:{sku} must be a hash", nil, func(_ *testing.T, c redis.UniversalClient) error {
 			return errors.Join(c.Del(ctx, "stock:{sku}").Err(), c.Set(ctx, "stock:{sku}", "x", 0).Err())
@@ -115,25 +103,5 @@ func TestRedisRefuses(t *testing.T) {
 				t.Errorf("the refusal changed the stock")
 			}
 		})
-	}
-}
-
-// What a SKU's orders take in memory is what the documentation says.
-func TestRedisOrdersTakeRoom(t *testing.T) {
-	t.Parallel()
-	c := dialRedis(t, servertest.Redis(t).Addr)
-	s := onRedis(c)
-	stock := mustSet(t, s, "room", 10_000)
-	const n = 1000
-	for range n {
-		o := order(stock)
-		o.Strategy, o.RequestID, o.Fence = "redis-watchdog", o.ID, 1_800_000_000_000_000
-		if err := s.Write(short(t), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	each := c.MemoryUsage(t.Context(), "stock:{room}:orders", 0).Val() / n
-	if each < 250 || each > 400 {
-		t.Errorf("an order takes %d bytes, not some 300", each)
 	}
 }

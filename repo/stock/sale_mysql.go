@@ -27,7 +27,7 @@ func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (service.Stock, error) {
 	row, err := selectRow(m.On(ctx), sku, unlocked)
 	if err != nil {
-		err = m.ReadFault(ctx, doing, err)
+		err = repo.Explain(ctx, doing, err)
 		m.CountAnswer(err)
 		return service.Stock{}, err
 	}

@@ -2,7 +2,6 @@ package stock
 
 import (
 	"context"
-	"errors"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -72,7 +71,7 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 	err := m.On(ctx).Raw(selectParts, string(sku), string(sku)).Scan(&rows).Error
 	switch {
 	case err != nil:
-		return service.Segments{}, m.ReadFault(ctx, doing, err)
+		return service.Segments{}, repo.Explain(ctx, doing, err)
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
 		return service.Segments{}, repo.UnknownSKU(sku)
 	}
@@ -109,10 +108,7 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	}
 	defer leave()
 	err = m.Transaction(ctx, doing, func(tx *gorm.DB) error { return repo.Explain(ctx, doing, refill(tx, g)) })
-	if errors.Is(err, service.ErrOutcomeUnknown) {
-		return repo.IdempotentFailure(ctx, doing, err)
-	}
-	return err
+	return repo.Idempotent(ctx, doing, err)
 }
 
 // refill locks the row of the stock first, even if it takes nothing from the reserve, so that refills and Set wait for

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the script
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,8 +88,5 @@ func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
 	}
 	const doing = "refill segment"
 	_, err := r.Run(ctx, doing, refillScript, []string{repo.StockKey(f.SKU)}, args...)
-	if errors.Is(err, service.ErrOutcomeUnknown) {
-		return repo.IdempotentFailure(ctx, doing, err)
-	}
-	return err
+	return repo.Idempotent(ctx, doing, err)
 }

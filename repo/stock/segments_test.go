@@ -1,19 +1,12 @@
 package stock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
-
-	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 )
 
@@ -163,7 +156,7 @@ func segmentFence(t *testing.T, s shop, sku service.SKU) {
 		fence, whole uint64
 	}{{1, 9, 9}, {2, 7, 9}, {2, 1<<53 + 1, 1<<53 + 1}} {
 		o := fromSegment(parts(t, s, sku), step.segment)
-		o.ID, o.Fence = uuid.NewString(), step.fence
+		o.ID, o.Fence = newID(), step.fence
 		if err := s.Swap(short(t), o); err != nil {
 			t.Fatal(err)
 		}
@@ -346,80 +339,4 @@ func fromSegment(all service.Segments, n int) service.Order {
 	o := order(service.Stock{SKU: all.SKU, Quantity: row.Quantity, Version: row.Version, Epoch: all.Epoch})
 	o.Segment = n
 	return o
-}
-
-// A move whose connection breaks in the middle has happened or not: the units are all there, nobody is told that an
-// order is in doubt, and the same move, read anew, works.
-func TestRefillBreaks(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		store, word string
-		fault       wire.Action
-		fails       bool
-	}{
-		{"redis", "evalsha", wire.Cut, true},
-		{"redis", "evalsha", wire.CutReply, true},
-		{"mysql", "START TRANSACTION", wire.Cut, false}, // nothing was done, so it is done again
-		{"mysql", "UPDATE `stock`", wire.Cut, true},
-		{"mysql", "UPDATE `stock_segments`", wire.CutReply, true},
-		{"mysql", "INSERT INTO `stock_segments`", wire.Cut, true},
-		{"mysql", "COMMIT", wire.Cut, true},
-		{"mysql", "COMMIT", wire.CutReply, true},
-		{"mysql", "COMMIT", wire.HoldReply, true},
-	} {
-		t.Run(fmt.Sprintf("%s/%s/%d", row.store, row.word, row.fault), func(t *testing.T) {
-			t.Parallel()
-			p, broken, sound := proxied(t, row.store)
-			sku := newSKU("refill")
-			mustSet(t, sound, sku, 100)
-			refill(t, broken, sku, 2, 10) // loads the script and opens the connection
-			refill(t, sound, sku, 3, 10)
-			g := refillOf(parts(t, sound, sku), 1, 5, 2, 3)
-			p.Once(row.fault, row.word)
-			ctx, cancel := repotest.Meeting(t, row.fault)
-			defer cancel()
-			err := broken.Refill(ctx, g)
-			if (err != nil) != row.fails || row.fails && !errors.Is(err, lock.ErrDown) ||
-				errors.Is(err, service.ErrOutcomeUnknown) {
-				t.Errorf("error %v; want ErrDown: %v", err, row.fails)
-			}
-			now := parts(t, sound, sku)
-			moved := now.Row(1).Quantity
-			if moved != 0 && moved != 25 || now.Row(2).Quantity+now.Row(3).Quantity+now.Reserve != 100-moved {
-				t.Errorf("half a move: %+v", now)
-			}
-			if moved == 0 {
-				refill(t, sound, sku, 1, 5, 2, 3)
-			}
-			if got := parts(t, sound, sku).Row(1).Quantity; got != 25 {
-				t.Errorf("%d units in the segment, want 25", got)
-			}
-		})
-	}
-}
-
-// To look is to read: an answer that is lost leaves no order in doubt.
-func TestLooksBreak(t *testing.T) {
-	t.Parallel()
-	for _, store := range []string{"redis", "mysql"} {
-		p, broken, sound := proxied(t, store)
-		sku := newSKU("looks")
-		mustSet(t, sound, sku, 10)
-		for what, look := range map[string]func(context.Context) error{
-			"Segments": func(ctx context.Context) error { _, err := broken.Segments(ctx, sku); return err },
-			"Orders":   func(ctx context.Context) error { _, _, err := broken.Orders(ctx, sku, "", 1); return err },
-		} {
-			if err := look(short(t)); err != nil {
-				t.Fatal(err)
-			}
-			p.Silence(wire.ToClient)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			err := look(ctx)
-			cancel()
-			if !errors.Is(err, lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown) {
-				t.Errorf("%s on %s: %v, want ErrDown", what, store, err)
-			}
-			p.Silence()
-		}
-	}
 }

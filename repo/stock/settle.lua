@@ -2,9 +2,9 @@
 -- KEYS[1] stock:{sku}   [2] ids that are settled, by when they may be forgotten
 -- ARGV[1] id   [2] deadline of the write of an order with this id   [3] how long to remember the id
 -- [4] how many ids to remember at most
--- Returns the epoch, and the one before it, "" if that is not known.
+-- Returns the epoch, and the one before it, "0" for none.
 local s = redis.call('HMGET', KEYS[1], 'epoch', 'former')
-local epoch, former = s[1], s[2] or ''
+local epoch, former = s[1], s[2] or '0'
 if not epoch then
   return {'unknown sku'}
 end

@@ -44,35 +44,19 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 	}
 	reply, err := r.Run(ctx, doing, settleScript, []string{repo.StockKey(sku), repo.SettledKey(sku)},
 		id, made.Add(writeWithin).UnixMilli(), KeepOrders.Milliseconds(), repo.MaxSettled)
-	if err == nil {
-		f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
-		epoch, late := f.Natural(1), f.Text(3) == "late"
-		former := formerEpoch(&f, 2, epoch)
-		if f.Err != nil {
-			return service.Order{}, false, f.Err
-		}
-		order, found, err := r.find(ctx, sku, epoch, former, id)
-		switch {
-		case errors.Is(err, service.ErrOutcomeUnknown):
-			return service.Order{}, false, repo.IdempotentFailure(ctx, doing, err) // the script only reads
-		case err == nil && !found && late:
-			return service.Order{}, false, service.ErrTooOld
-		}
-		return order, found, err
+	if err != nil {
+		return service.Order{}, false, repo.Idempotent(ctx, doing, err)
 	}
-	if errors.Is(err, service.ErrOutcomeUnknown) {
-		err = repo.IdempotentFailure(ctx, doing, err) // settling is idempotent
+	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
+	epoch, former, late := f.Natural(1), f.Natural(2), f.Text(3) == "late"
+	if f.Err != nil {
+		return service.Order{}, false, f.Err
 	}
-	return service.Order{}, false, err
-}
-
-// formerEpoch returns field i, the epoch before this one. If it is "", this is the first epoch of the SKU, or it was
-// begun by an earlier version of this service, which counted epochs.
-func formerEpoch(f *repo.Fields, i int, epoch uint64) uint64 {
-	if f.Text(i) == "" {
-		return epoch - 1
+	order, found, err := r.find(ctx, sku, epoch, former, id)
+	if err == nil && !found && late {
+		err = service.ErrTooOld
 	}
-	return f.Natural(i)
+	return order, found, repo.Idempotent(ctx, doing, err)
 }
 
 // find looks for an order in epoch, in former, the one before, and in earlier ones. It searches two keys for epoch,
@@ -108,7 +92,7 @@ func (r *Redis) findIn(
 		}
 		f := repo.Fields{Key: key, Values: reply}
 		text := f.Text(1)
-		last, former = f.Text(2), formerEpoch(&f, 3, epoch)
+		last, former = f.Text(2), f.Natural(3)
 		if f.Err != nil {
 			return service.Order{}, 0, f.Err
 		}

@@ -16,8 +16,6 @@ import (
 
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/repo"
-	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -40,7 +38,7 @@ func settle(t testing.TB, s shop, sku service.SKU, id string) (service.Order, bo
 	t.Helper()
 	ctx := short(t)
 	for {
-		o, written, err := s.(service.Settler).Settle(ctx, sku, id)
+		o, written, err := s.Settle(ctx, sku, id)
 		if err == nil {
 			return o, written
 		}
@@ -68,11 +66,11 @@ func settleWritten(t *testing.T, s shop, sku service.SKU) {
 	var all []service.Order
 	for range 3 {
 		stock := mustSet(t, s, sku, 100)
-		w := numbered(stock)
+		w := order(stock)
 		if err := s.Write(short(t), w); err != nil {
 			t.Fatal(err)
 		}
-		d, err := s.Deduct(short(t), numbered(service.Stock{SKU: sku}))
+		d, err := s.Deduct(short(t), order(service.Stock{SKU: sku}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,37 +83,10 @@ func settleWritten(t *testing.T, s shop, sku service.SKU) {
 	balanced(t, s, sku, 2)
 }
 
-// ways are the writes of a store, each of an order.
-func ways(s shop) map[string]func(context.Context, service.Order) error {
-	all := map[string]func(context.Context, service.Order) error{
-		"Write": s.Write, "Swap": s.Swap,
-		"Deduct": func(ctx context.Context, o service.Order) error { _, err := s.Deduct(ctx, o); return err },
-		"Batch": func(ctx context.Context, o service.Order) error {
-			results, err := s.Batch(ctx, []service.Order{o})
-			if err == nil {
-				err = results[0].Err
-			}
-			return err
-		},
-	}
-	if m, is := s.(*stock.MySQL); is {
-		all["Transact"] = func(ctx context.Context, o service.Order) error {
-			return m.Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
-				if _, err := tx.Read(ctx, o.SKU); err != nil {
-					return err
-				}
-				_ = tx.Write(ctx, o) // swallowed: the deduction must not be written without its order
-				return nil
-			})
-		}
-	}
-	return all
-}
-
 func settleAbsent(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 100)
 	for name, write := range ways(s) {
-		o := numbered(stock)
+		o := order(stock)
 		wantAbsent(t, s, sku, o.ID)
 		refused(t, s, sku, service.ErrSettled, func() error { return write(short(t), o) })
 		wantAbsent(t, s, sku, o.ID)
@@ -125,7 +96,7 @@ func settleAbsent(t *testing.T, s shop, sku service.SKU) {
 		}
 	}
 	for name, write := range ways(s) {
-		if err := write(short(t), numbered(mustRead(t, s, sku))); err != nil {
+		if err := write(short(t), order(mustRead(t, s, sku))); err != nil {
 			t.Errorf("%s of another order: %v", name, err)
 		}
 	}
@@ -134,7 +105,7 @@ func settleAbsent(t *testing.T, s shop, sku service.SKU) {
 
 func settleEpochs(t *testing.T, s shop, sku service.SKU) {
 	mustSet(t, s, sku, 100)
-	o := numbered(service.Stock{SKU: sku})
+	o := order(service.Stock{SKU: sku})
 	wantAbsent(t, s, sku, o.ID)
 	for range 3 {
 		mustSet(t, s, sku, 100)
@@ -147,7 +118,7 @@ func settleHidden(t *testing.T, s shop, sku service.SKU) {
 	for range 2 {
 		stock := mustSet(t, s, sku, 100)
 		for range 5 {
-			wantAbsent(t, s, sku, uuid.Must(uuid.NewV7()).String())
+			wantAbsent(t, s, sku, newID())
 		}
 		if got := mustRead(t, s, sku); got != stock || len(allOrders(t, s, sku)) != 0 {
 			t.Errorf("%+v, want %+v; orders %+v", got, stock, allOrders(t, s, sku))
@@ -160,7 +131,7 @@ func settleSegment(t *testing.T, s shop, sku service.SKU) {
 	refill(t, s, sku, 3, 10)
 	all := parts(t, s, sku)
 	there, gone := fromSegment(all, 3), fromSegment(all, 3)
-	there.ID, gone.ID = uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+	there.ID, gone.ID = newID(), newID()
 	wantAbsent(t, s, sku, gone.ID)
 	refused(t, s, sku, service.ErrSettled, func() error { return s.Swap(short(t), gone) })
 	if err := s.Swap(short(t), there); err != nil {
@@ -187,12 +158,12 @@ func settlePages(t *testing.T, s shop, sku service.SKU) {
 		}
 		wantWritten(t, s, written[i].Order)
 	}
-	wantAbsent(t, s, sku, uuid.Must(uuid.NewV7()).String())
+	wantAbsent(t, s, sku, newID())
 }
 
 func settleUnknown(t *testing.T, s shop, sku service.SKU) {
-	id := uuid.Must(uuid.NewV7()).String()
-	if _, _, err := s.(service.Settler).Settle(short(t), sku, id); !errors.Is(err, service.ErrUnknownSKU) {
+	id := newID()
+	if _, _, err := s.Settle(short(t), sku, id); !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("error %v, want ErrUnknownSKU", err)
 	}
 	if _, err := s.Read(short(t), sku); !errors.Is(err, service.ErrUnknownSKU) {
@@ -202,7 +173,7 @@ func settleUnknown(t *testing.T, s shop, sku service.SKU) {
 	for _, wrong := range []string{
 		"", "x", uuid.NewString(), "{" + id + "}", "urn:uuid:" + id, id[:35], "0190B2F4-0000-7000-8000-00000000000A",
 	} {
-		if _, _, err := s.(service.Settler).Settle(short(t), sku, wrong); invalid(err) != repotest.ErrInvalid {
+		if _, _, err := s.Settle(short(t), sku, wrong); invalid(err) != errInvalid {
 			t.Errorf("id %q: %v, want an InvalidError", wrong, err)
 		}
 	}
@@ -222,9 +193,9 @@ func settleOld(t *testing.T, s shop, sku service.SKU) {
 	for age, old := range map[time.Duration]bool{
 		stock.KeepOrders/2 - time.Hour: false, stock.KeepOrders/2 + time.Minute: true, 10 * stock.KeepOrders: true,
 	} {
-		o := numbered(present)
+		o := order(present)
 		o.ID = agedID(age)
-		_, written, err := s.(service.Settler).Settle(short(t), sku, o.ID)
+		_, written, err := s.Settle(short(t), sku, o.ID)
 		if errors.Is(err, service.ErrTooOld) != old || !old && err != nil || written {
 			t.Errorf("age %v: written %v, %v; want too old: %v", age, written, err, old)
 		}
@@ -242,7 +213,7 @@ func settleRace(t *testing.T, s shop, sku service.SKU) {
 	var all sync.WaitGroup
 	var sold atomic.Int64
 	for range 20 {
-		o := numbered(service.Stock{SKU: sku})
+		o := order(service.Stock{SKU: sku})
 		all.Go(func() {
 			_, err := s.Deduct(short(t), o)
 			if err == nil {
@@ -297,7 +268,7 @@ func TestSettledWhileOnItsWay(t *testing.T) {
 			if err := broken.Write(short(t), order(stock)); err != nil {
 				t.Fatal(err)
 			}
-			o := numbered(mustRead(t, sound, sku))
+			o := order(mustRead(t, sound, sku))
 			held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(row.word), Do: wire.Hold})
 			ended := make(chan error, 1)
 			go func() { ended <- ways(broken)[row.op](short(t), o) }()
@@ -320,7 +291,7 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		p, broken, sound := proxied(t, "mysql")
 		sku := newSKU("open")
-		o := numbered(mustSet(t, sound, sku, 100))
+		o := order(mustSet(t, sound, sku, 100))
 		mustRead(t, broken, sku) // its connection says "autocommit" first
 		held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -332,7 +303,7 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 			t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)
 		}
 		for range 2 {
-			_, written, err := sound.(service.Settler).Settle(short(t), sku, o.ID)
+			_, written, err := sound.Settle(short(t), sku, o.ID)
 			if !errors.Is(err, service.ErrUndecided) {
 				t.Errorf("while the transaction is open: written %v, %v; want ErrUndecided", written, err)
 			}
@@ -360,7 +331,7 @@ func TestSettledIsForgotten(t *testing.T) {
 		c := dialRedis(t, servertest.Redis(t).Addr)
 		s := onRedis(c)
 		mustSet(t, s, "sku", 100)
-		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+		first, second := newID(), newID()
 		wantAbsent(t, s, "sku", first)
 		score := c.ZScore(t.Context(), "stock:{sku}:settled", first).Val()
 		left := time.Until(time.UnixMilli(int64(score)))
@@ -378,7 +349,7 @@ func TestSettledIsForgotten(t *testing.T) {
 		db := openMySQL(t, database(t))
 		s := onMySQL(db)
 		mustSet(t, s, "sku", 100)
-		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+		first, second := newID(), newID()
 		wantAbsent(t, s, "sku", first)
 		old := time.Now().UTC().Add(-stock.KeepOrders - time.Minute)
 		if err := db.Exec("UPDATE orders SET created_at = ?", old).Error; err != nil {
@@ -393,44 +364,13 @@ func TestSettledIsForgotten(t *testing.T) {
 	})
 }
 
-// Orders that an earlier version of this service has left are found.
-func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	c := dialRedis(t, servertest.Redis(t).Addr)
-	s := onRedis(c)
-	o := numbered(mustSet(t, s, "sku", 100))
-	if err := s.Write(short(t), o); err != nil {
-		t.Fatal(err)
-	}
-	// As it was: the list had the epoch in its name, and nothing before the orders.
-	c.LPop(t.Context(), "stock:{sku}:orders")
-	c.Rename(t.Context(), "stock:{sku}:orders", "stock:{sku}:orders:"+repo.Decimal(o.Epoch))
-	c.Del(t.Context(), "stock:{sku}:settled")
-	wantWritten(t, s, o)
-	mustSet(t, s, "sku", 100)
-	wantWritten(t, s, o)
-	// Later, epochs were counted, and a list did not have the epoch before its own.
-	c.Rename(t.Context(), "stock:{sku}:orders:"+repo.Decimal(o.Epoch), "stock:{sku}:orders:5")
-	c.HDel(t.Context(), "stock:{sku}", "former")
-	c.HSet(t.Context(), "stock:{sku}", "epoch", 7)
-	c.LSet(t.Context(), "stock:{sku}:orders", 0, 7)
-	c.RPush(t.Context(), "stock:{sku}:orders:6", 6)
-	wantWritten(t, s, o)
-	for range 2 {
-		mustSet(t, s, "sku", 100)
-		wantWritten(t, s, o)
-	}
-	wantAbsent(t, s, "sku", uuid.Must(uuid.NewV7()).String())
-	balanced(t, s, "sku", 0)
-}
-
 // The number of settled ids is bounded: beyond it nothing is decided, until some are forgotten.
 func TestSettledIsBounded(t *testing.T) {
 	t.Parallel()
 	const most = 100_000
 	full := func(t *testing.T, s shop) {
 		t.Helper()
-		_, _, err := s.(service.Settler).Settle(short(t), "sku", uuid.Must(uuid.NewV7()).String())
+		_, _, err := s.Settle(short(t), "sku", newID())
 		if !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("error %v, want ErrUndecided", err)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/repo"
-	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -229,72 +228,27 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	s := onMySQL(db)
-	watch := openMySQL(t, dsn)
-	waiting := func() (n int) {
-		t.Helper()
-		err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST" +
-			" WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND INFO LIKE 'SELECT%FOR UPDATE%'").
-			Scan(&n).
-			Error
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(repotest.Patience); !holds(); {
-			if time.Now().After(deadline) {
-				t.Fatalf("not seen: %s; %d wait", what, waiting())
-			}
-			<-time.After(5 * time.Millisecond)
-		}
-	}
 	mustSet(t, holder, "sku", 100)
 	holding(t, holder, "sku", func() {
-		for range 2 {
-			cause := errors.New("the client went away")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			var all sync.WaitGroup
-			for i := range pool {
-				all.Go(func() {
-					// Two waiters of one store stand at the server: each has a store of its own.
-					err := onMySQL(db).Transact(ctx, "sku", false, sellIn("sku", fmt.Sprint("o", i), nil))
-					if !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
-						t.Errorf("%v, want the cause", err)
-					}
-				})
-			}
-			until("all wait", func() bool { return waiting() == pool })
-			cancel(cause)
-			all.Wait()
-			until("nobody waits", func() bool { return waiting() == 0 })
+		cause := errors.New("the client went away")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var all sync.WaitGroup
+		for i := range pool {
+			all.Go(func() {
+				// Two waiters of one store stand at the server: each has a store of its own.
+				err := onMySQL(db).Transact(ctx, "sku", false, sellIn("sku", fmt.Sprint("o", i), nil))
+				if !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
+					t.Errorf("%v, want the cause", err)
+				}
+			})
 		}
+		statementsRun(t, dsn, "SELECT%FOR UPDATE%", pool)
+		cancel(cause)
+		all.Wait()
+		statementsRun(t, dsn, "SELECT%FOR UPDATE%", 0)
 	})
-	if err := s.Transact(short(t), "sku", false, sellIn("sku", "after", nil)); err != nil {
+	if err := onMySQL(db).Transact(short(t), "sku", false, sellIn("sku", "after", nil)); err != nil {
 		t.Error(err)
 	}
 	balanced(t, holder, "sku", 2)
-}
-
-// The UPDATE of a sale is done when its order is refused. It is not committed without the order, even if the closure
-// does not pass the error on.
-func TestASettledOrderEndsItsTransaction(t *testing.T) {
-	t.Parallel()
-	s, _ := transactor(t)
-	mustSet(t, s, "sku", 100)
-	if err := s.Transact(short(t), "sku", false, sellIn("sku", "taken", nil)); err != nil {
-		t.Fatal(err)
-	}
-	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
-		if err := sellIn("sku", "taken", nil)(ctx, tx); !errors.Is(err, service.ErrSettled) {
-			t.Errorf("%v, want ErrSettled", err)
-		}
-		return nil
-	})
-	if !errors.Is(err, service.ErrSettled) {
-		t.Errorf("%v, want ErrSettled", err)
-	}
-	balanced(t, s, "sku", 1)
 }

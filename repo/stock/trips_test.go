@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -28,7 +29,7 @@ func TestRoundTrips(t *testing.T) {
 			fence := uint64(0)
 			raise := func(segment int) error {
 				fence++
-				return s.(service.Fencer).Raise(short(t), sku, segment, "none", fence)
+				return s.Raise(short(t), sku, segment, "none", fence)
 			}
 			for _, warm := range []bool{false, true} {
 				mustSet(t, sound, sku, 100)
@@ -71,5 +72,17 @@ func TestRoundTrips(t *testing.T) {
 				trips(t, p, true, "Seed", 3, func() error { return m.Seed(short(t), sku, 10) })
 			}
 		})
+	}
+}
+
+// trips checks that op takes n round trips, unless warm is false. Clients here wait for each reply before they send the
+// next request.
+func trips(t *testing.T, p proxy, warm bool, what string, n int, op func() error) {
+	t.Helper()
+	before := p.Count(wire.ToServer)
+	err := op()
+	got := p.Count(wire.ToServer) - before
+	if err != nil || warm && got != n {
+		t.Errorf("%s: %d round trips, want %d; %v", what, got, n, err)
 	}
 }
