@@ -401,7 +401,7 @@ func refusals(ctx context.Context, s *Scene) error {
 	}
 	s.seen = fmt.Sprintf("%d requests", n)
 	return parallel(n+1, 4, func(k int) error {
-		trap := wire.Trap{Skip: k, Do: wire.Answer, Rewrite: s.Refuse}
+		trap := wire.Trap{Skip: k, Do: wire.Answer, Answer: s.Refuse}
 		if k == n {
 			trap.Skip, trap.Every = 0, true
 		}

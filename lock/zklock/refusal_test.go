@@ -57,7 +57,7 @@ func TestARefusedCreateIsNotRepeated(t *testing.T) {
 			l := k.open(s)
 			release(t, acquire(t, l)) // makes the folder and reads the record
 			before := p.Count(wire.ToServer)
-			snare := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Answer, Every: true, Rewrite: Refusal(row.code)})
+			snare := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Answer, Every: true, Answer: Refusal(row.code)})
 			saysDown(t, k.name, refused(t, l, lock.Options{}), row.want)
 			if sent, n := p.Count(wire.ToServer)-before, s.orphans.Load(); sent != 1 || n != 0 {
 				t.Errorf("%s, %d: %d requests, want 1; searches for %d nodes", k.name, row.code, sent, n)
