@@ -41,7 +41,8 @@ type process struct {
 // spawn starts a contender: this test binary, with the one test that calls Contend.
 func spawn() (*process, error) {
 	p := &process{exit: make(chan struct{}), calls: make(map[int]chan reply), lost: make(map[int]chan reply)}
-	p.cmd = exec.Command(os.Args[0], "-test.run=^TestContender$", "-test.timeout=20m")
+	// No example is run, so that servertest.Shared starts no server for one.
+	p.cmd = exec.Command(os.Args[0], "-test.run=^TestContender$", "-test.skip=^Example", "-test.timeout=20m")
 	// The race detector would wait for a second before it lets a process end.
 	p.cmd.Env = append(os.Environ(), contenderEnv+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.other
