@@ -233,19 +233,6 @@ func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error)
 	return answer.To, err
 }
 
-// loss waits until the lease has ended without a release. It returns the time at which its process noticed, and the
-// cause.
-func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
-	answer, why := l.await(ctx, l.lost)
-	if answer.ID == 0 {
-		return 0, nil, fmt.Errorf("no loss was signalled: %w", why)
-	}
-	same := make(chan reply, 1) // for the next call
-	same <- answer
-	l.lost = same
-	return answer.To, why, nil
-}
-
 // Acquire implements lock.Locker. It waits until the deadline of ctx; only a ctx that has been cancelled before ends it
 // earlier. The error is the contender's. If a server does not answer in time, Acquire tries again, as a client would.
 // Clauses that stop a server use acquire instead.
