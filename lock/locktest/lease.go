@@ -83,7 +83,7 @@ func renewal(ctx context.Context, s *Scene) error {
 		for _, w := range far.wires {
 			w.AnswerPings()
 		}
-		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
+		h, err := s.hold(ctx, far.remote, FreshKey())
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func expiry(ctx context.Context, s *Scene) error {
 		if err != nil {
 			return err
 		}
-		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
+		h, err := s.hold(ctx, far.remote, FreshKey())
 		if err != nil {
 			return err
 		}
@@ -134,17 +134,47 @@ func expiry(ctx context.Context, s *Scene) error {
 	})
 }
 
+// hold acquires a key that is free, or that its holder is about to release.
+func (s *Scene) hold(ctx context.Context, r *remote, key string) (*remoteLease, error) {
+	return r.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
+}
+
+// next acquires a key that becomes free when the lease of its holder has run out.
+func (s *Scene) next(ctx context.Context, r *remote, key string) (*remoteLease, error) {
+	return r.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
+}
+
+// later fails unless the next holder has the larger fence, if the lock promises that.
+func (s *Scene) later(before, next *remoteLease) error {
+	if s.Promise.Fenced && next.Fence <= before.Fence {
+		return fmt.Errorf("fence %d after %d", next.Fence, before.Fence)
+	}
+	return nil
+}
+
+// loss waits until h has ended without a release. It returns the time at which its process noticed, and the cause.
+func (s *Scene) loss(ctx context.Context, h *remoteLease) (at time.Duration, why error, err error) {
+	soon, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	answer, why := h.await(soon, h.lost)
+	if answer.ID == 0 {
+		return 0, nil, fmt.Errorf("no loss was signalled: %w", why)
+	}
+	same := make(chan reply, 1) // for the next call
+	same <- answer
+	h.lost = same
+	return answer.To, why, nil
+}
+
 // follow waits until other has the key of h. If the lock promises it, the holder of h must have noticed its loss
 // first.
 func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error {
-	next, err := other.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease + s.timeout, Insist: true})
+	next, err := s.next(ctx, other, h.Key)
 	if err != nil {
 		return fmt.Errorf("the key did not become free: %w", err)
 	}
 	defer func() { _, _ = next.release(ctx) }()
-	soon, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	at, why, err := h.loss(soon)
+	at, why, err := s.loss(ctx, h)
 	switch {
 	case err != nil:
 		return err
@@ -154,22 +184,20 @@ func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error
 		return fmt.Errorf("lost %v into a lease of %v", at-h.From, s.Lease)
 	case s.Promise.SignalsLoss && at > next.From:
 		return fmt.Errorf("the loss was known %v after another had the key", at-next.From)
-	case s.Promise.Fenced && next.Fence <= h.Fence:
-		return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
 	}
-	return nil
+	return s.later(h, next)
 }
 
 // overtake pauses a holder until another process has the key, and then resumes it.
 func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *remoteLease, err error) {
 	key := FreshKey()
-	if late, err = one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true}); err != nil {
+	if late, err = s.hold(ctx, one, key); err != nil {
 		return nil, nil, err
 	}
 	if err := one.pause(); err != nil {
 		return nil, nil, err
 	}
-	next, err = other.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
+	next, err = s.next(ctx, other, key)
 	if err := errors.Join(err, one.resume()); err != nil {
 		return nil, nil, fmt.Errorf("a holder is paused: %w", err)
 	}
@@ -185,19 +213,15 @@ func paused(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	soon, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	_, why, err := late.loss(soon)
+	_, why, err := s.loss(ctx, late)
 	switch {
 	case err != nil:
 		return err
 	case !errors.Is(why, lock.ErrLost):
 		return fmt.Errorf("lost because of %w, want ErrLost", why)
-	case s.Promise.Fenced && next.Fence <= late.Fence:
-		return fmt.Errorf("fence %d after %d", next.Fence, late.Fence)
 	}
 	_, _ = next.release(ctx)
-	return nil
+	return s.later(late, next)
 }
 
 // owner lets a contender that lost the key release it, and then tries to acquire the key while the next holder has
@@ -255,113 +279,6 @@ func evicted(ctx context.Context, s *Scene) error {
 		return fmt.Errorf("the caller was told %w, and the observer %w, want ErrLost", err, ended)
 	}
 	return nil
-}
-
-// pausedWaiter pauses a process that waits for several keys. Meanwhile every grant to it expires, and other processes
-// hold the keys. It is resumed while another process holds them. Several keys are needed, because the resumed process
-// has a race between earlier messages and new requests.
-func pausedWaiter(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 3, s.Lease)
-	if err != nil {
-		return err
-	}
-	return s.retry(ctx, func() error {
-		const keys = 4 // a process of every lock has connections for so many
-		waits := make([]*wait, keys)
-		for i := range waits {
-			waits[i] = &wait{s: s, key: FreshKey(), away: list[0], one: list[1], other: list[2]}
-		}
-		if err := parallel(keys, keys, func(i int) error { return waits[i].begin(ctx) }); err != nil {
-			return err
-		}
-		if err := list[0].pause(); err != nil {
-			return err
-		}
-		err := parallel(keys, keys, func(i int) error { return waits[i].pass(ctx) })
-		if err := errors.Join(err, list[0].resume()); err != nil {
-			return fmt.Errorf("a waiter is paused: %w", err)
-		}
-		if err := parallel(keys, keys, func(i int) error { return waits[i].end(ctx) }); err != nil {
-			return err
-		}
-		var history []Hold
-		for _, w := range waits {
-			history = append(history, w.history...)
-		}
-		s.seen = fmt.Sprintf("%d holds of %d keys", len(history), keys)
-		return overlaps(history, s.Promise.Fenced)
-	})
-}
-
-// A wait is the paused process's wait for one key, with the key's holders during the pause.
-type wait struct {
-	s                *Scene
-	key              string
-	away, one, other *remote
-	first, last      *remoteLease
-	come             func(context.Context) (*remoteLease, error)
-	history          []Hold
-}
-
-// begin lets one process hold the key, and lets the process that will be paused wait for it.
-func (w *wait) begin(ctx context.Context) (err error) {
-	if w.first, err = w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.timeout, Insist: true}); err != nil {
-		return err
-	}
-	w.come, err = w.away.begin(attempt{Key: w.key, Wait: w.s.Lease + 4*w.s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	return w.s.queued(ctx, w.one, w.key, 1)
-}
-
-// pass releases the key, which may then be granted to the paused process, and then lets two other processes hold it,
-// one after the other.
-func (w *wait) pass(ctx context.Context) (err error) {
-	if err := w.ended(ctx, w.first); err != nil {
-		return err
-	}
-	next, err := w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	if err := w.ended(ctx, next); err != nil {
-		return err
-	}
-	time.Sleep(w.s.Lease) // the pause must last for a lease, even if the waiter is granted nothing
-	w.last, err = w.other.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
-	return err
-}
-
-// end waits while another process still holds the key, and then checks that the resumed process gets the key.
-func (w *wait) end(ctx context.Context) error {
-	time.Sleep(w.s.Lease / 2) // a wrong lease of the resumed process would show in this time
-	if err := w.ended(ctx, w.last); err != nil {
-		return err
-	}
-	mine, err := w.come(ctx)
-	if err != nil {
-		return fmt.Errorf("a waiter that was paused: %w", err)
-	}
-	return w.ended(ctx, mine)
-}
-
-// ended releases h and records the end of its hold by its own clock: the release, or the loss.
-func (w *wait) ended(ctx context.Context, h *remoteLease) error {
-	to, err := h.release(ctx)
-	if isLost(err) {
-		soon, cancel := context.WithTimeout(ctx, w.s.timeout)
-		defer cancel()
-		if at, why, err := h.loss(soon); err == nil && !errors.Is(why, lock.ErrReleased) {
-			to = min(to, at)
-		}
-		err = nil
-	}
-	if errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
-		err = nil
-	}
-	w.history = append(w.history, Hold{Key: w.key, From: h.From, To: max(to, h.From), Fence: h.Fence})
-	return err
 }
 
 // unknown lets work end while a write is still under way. A slow store applies that write later: after a quarter of the

@@ -41,7 +41,8 @@ type process struct {
 // spawn starts a contender: this test binary, with the one test that calls Contend.
 func spawn() (*process, error) {
 	p := &process{exit: make(chan struct{}), calls: make(map[int]chan reply), lost: make(map[int]chan reply)}
-	p.cmd = exec.Command(os.Args[0], "-test.run=^TestContender$", "-test.timeout=20m")
+	// No example is run, so that servertest.Shared starts no server for one.
+	p.cmd = exec.Command(os.Args[0], "-test.run=^TestContender$", "-test.skip=^Example", "-test.timeout=20m")
 	// The race detector would wait for a second before it lets a process end.
 	p.cmd.Env = append(os.Environ(), contenderEnv+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.other
@@ -230,19 +231,6 @@ func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
 func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error) {
 	answer, err := l.call(ctx, request{Do: "release", Lease: l.id})
 	return answer.To, err
-}
-
-// loss waits until the lease has ended without a release. It returns the time at which its process noticed, and the
-// cause.
-func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
-	answer, why := l.await(ctx, l.lost)
-	if answer.ID == 0 {
-		return 0, nil, fmt.Errorf("no loss was signalled: %w", why)
-	}
-	same := make(chan reply, 1) // for the next call
-	same <- answer
-	l.lost = same
-	return answer.To, why, nil
 }
 
 // Acquire implements lock.Locker. It waits until the deadline of ctx; only a ctx that has been cancelled before ends it

@@ -86,7 +86,7 @@ func (s *Scene) standStill(ctx context.Context, p *process, sound *remote, plain
 		return failed
 	}
 	for _, key := range []string{released.Key, free} {
-		next, err := sound.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
+		next, err := s.next(ctx, sound, key)
 		if err != nil {
 			return fmt.Errorf("something was left behind: %w", err)
 		}

@@ -1,4 +1,4 @@
-package mysqllock_test
+package mysqllock
 
 import (
 	"context"
@@ -13,18 +13,14 @@ import (
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/lock/mysqllock"
 )
 
-// benchLease is long beside what a busy computer may stop a process for.
-const benchLease = 2 * time.Second
-
-func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
+func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
 
 // Every lock on MySQL, handed over as a service would, but with a shorter lease.
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
-	list := benches()
+	list := harnesses()
 	server := start(t)
 	for i := range list {
 		list[i].Servers = server
@@ -32,43 +28,19 @@ func TestStrategiesConform(t *testing.T) {
 	locktest.Conform(t, list...)
 }
 
-// A closing is a lock of this package.
-type closing interface {
-	driver.FenceRanger
-	Close() error
-}
-
-func benches() []locktest.Harness {
+func harnesses() []locktest.Harness {
 	return []locktest.Harness{
-		bench(
-			"mysql-table",
-			new(mysqllock.Table).Promise(),
-			"the row of each key stays, with its last fence, for ever",
-			func(db *sql.DB, lease time.Duration) closing {
-				return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
-			},
-		),
-		bench(
-			"mysql-for-update",
-			new(mysqllock.ForUpdate).Promise(),
-			"the row of each key stays, and another with its last fence, for ever",
-			func(db *sql.DB, lease time.Duration) closing {
-				return mysqllock.NewForUpdate(db, mysqllock.ConnOptions{Lease: lease})
-			},
-		),
-		bench(
-			"mysql-get-lock",
-			new(mysqllock.GetLock).Promise(),
-			"a row with the last fence of each key stays, for ever",
-			func(db *sql.DB, lease time.Duration) closing {
-				return mysqllock.NewGetLock(db, mysqllock.ConnOptions{Lease: lease})
-			},
-		),
+		harness("mysql-table", table, new(Table).Promise(), rows("locks"),
+			"the row of each key stays, with its last fence, for ever"),
+		harness("mysql-for-update", forUpdate, new(ForUpdate).Promise(), rows("lock_rows", "lock_fences"),
+			"the row of each key stays, and another with its last fence, for ever"),
+		harness("mysql-get-lock", getLock, new(GetLock).Promise(), rows("lock_fences"),
+			"a row with the last fence of each key stays, for ever"),
 	}
 }
 
-func bench(
-	name string, promise driver.Promise, keeps string, make func(*sql.DB, time.Duration) closing,
+func harness(
+	name string, k kind, promise driver.Promise, kept func(context.Context, []string, string) (int, error), keeps string,
 ) locktest.Harness {
 	opener := func(open func(addr string) (*sql.DB, error)) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
@@ -76,7 +48,7 @@ func bench(
 			if err != nil {
 				return nil, nil, err
 			}
-			l := make(db, lease)
+			l := k.make(db, ConnOptions{Lease: lease})
 			return lock.HandOver(l, lock.Bound{}), func() error {
 				if err := l.Close(); err != nil {
 					return err
@@ -85,39 +57,30 @@ func bench(
 			}, nil
 		}
 	}
-	limited := func(addr string) (*sql.DB, error) { return open(addr, 12) }
+	limited := func(addr string) (*sql.DB, error) { return openAddr(addr, 12) }
 	defaults := func(addr string) (*sql.DB, error) { return sql.Open("mysql", "root@tcp("+addr+")/stock") }
 	return locktest.Harness{
-		Name: name, Promise: promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
-		Limit: limitStatements,
-		Kept:  rows(name), Keeps: keeps,
+		Name: name, Promise: promise, Renews: true, Wire: wire.MySQL(), Left: left, Start: start, Limit: limitStatements,
+		Lease: 2 * time.Second, // long beside what a busy computer may stop a process for
+		Kept:  kept, Keeps: keeps,
 		Open: opener(limited), Plain: []locktest.Opener{opener(defaults)},
 	}
 }
 
-// open opens a pool. It connects nothing.
-func open(addr string, most int) (*sql.DB, error) {
-	return mysqllock.OpenPool("root@tcp("+addr+")/stock", most)
+// openAddr opens a pool. It connects nothing.
+func openAddr(addr string, most int) (*sql.DB, error) {
+	return OpenPool("root@tcp("+addr+")/stock", most)
 }
 
 func start(t testing.TB) []locktest.Server {
 	s := servertest.Server(t, server.MySQL)
-	db, err := open(s.Addr, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, statement := range mysqllock.Schema() {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
+	makeTables(t, s.URL)
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }
 
 // limitStatements sets the time limit of the statements of new sessions.
 func limitStatements(ctx context.Context, addrs []string) error {
-	db, err := open(addrs[0], 1)
+	db, err := openAddr(addrs[0], 1)
 	if err != nil {
 		return err
 	}
@@ -126,13 +89,10 @@ func limitStatements(ctx context.Context, addrs []string) error {
 	return err
 }
 
-// rows counts the rows of a lock that stay.
-func rows(name string) func(ctx context.Context, addrs []string, key string) (int, error) {
-	tables := map[string][]string{
-		"mysql-table": {"locks"}, "mysql-for-update": {"lock_rows", "lock_fences"}, "mysql-get-lock": {"lock_fences"},
-	}[name]
+// rows returns a function that counts the rows of a key in the tables of a lock.
+func rows(tables ...string) func(ctx context.Context, addrs []string, key string) (int, error) {
 	return func(ctx context.Context, addrs []string, key string) (n int, err error) {
-		db, err := open(addrs[0], 1)
+		db, err := openAddr(addrs[0], 1)
 		if err != nil {
 			return 0, err
 		}
@@ -151,7 +111,7 @@ func rows(name string) func(ctx context.Context, addrs []string, key string) (in
 
 // left is every row of the lock table that is held, every lock row that a transaction has, and every named lock.
 func left(ctx context.Context, addrs []string, key string) ([]string, error) {
-	db, err := open(addrs[0], 1)
+	db, err := openAddr(addrs[0], 1)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +127,7 @@ func left(ctx context.Context, addrs []string, key string) ([]string, error) {
 		found = append(found, fmt.Sprintf("%d rows that are held", n))
 	}
 	const locked = "SELECT COUNT(*) FROM (SELECT 1 FROM lock_rows WHERE name LIKE ? FOR UPDATE NOWAIT) r"
-	if err := db.QueryRowContext(ctx, locked, like).
-		Scan(&n); err != nil {
+	if err := db.QueryRowContext(ctx, locked, like).Scan(&n); err != nil {
 		found = append(found, "lock rows in a transaction: "+err.Error())
 	}
 	for i := range 5 {

@@ -9,11 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/servertest"
 )
-
-const ours = "stock:secret"
 
 // openNodes returns root and the nodes below it that somebody without our credentials can use.
 func openNodes(t testing.TB, host, root string) (found []string) {
@@ -68,21 +64,17 @@ func TestWithoutOurCredentials(t *testing.T) {
 	}
 }
 
-// Each connection begins with the credentials: after a broken one, after a restart of the server, and in the next
-// session. Otherwise requests would be refused, or nodes open.
+// Each connection begins with the credentials: after a broken one, and in the next session. Otherwise requests would be
+// refused, or nodes open.
 func TestCredentialsOnEachConnection(t *testing.T) {
 	t.Parallel()
-	server := servertest.Server(t, server.ZooKeeper)
-	p := proxied(t, server.Addr)
+	host := Servers.ZooKeeper(t)
+	p := proxied(t, host)
 	s := open(t, Config{Hosts: []string{p.Addr()}, Credentials: []string{ours, "stock:next"}, CreatorOnly: true})
 	q := NewSequential(s)
 	lease := acquire(t, q)
 	for name, breaks := range map[string]func(){
-		"the connection is cut": p.Cut,
-		"the server is restarted": func() {
-			must(t, server.Kill())
-			must(t, server.Restart(t.Context()))
-		},
+		"the connection is cut":  p.Cut,
 		"the session is another": func() { s.current.Load().oversleep() },
 	} {
 		before := s.current.Load().now().link
@@ -95,24 +87,8 @@ func TestCredentialsOnEachConnection(t *testing.T) {
 		}
 		lease = acquire(t, q)
 	}
-	if found := openNodes(t, server.Addr, rootOf(t)); len(found) > 0 {
+	if found := openNodes(t, host, rootOf(t)); len(found) > 0 {
 		t.Errorf("open: %v", found)
 	}
 	release(t, lease)
-}
-
-// A server without the scheme digest refuses the credentials and closes the connection. The log says so.
-func TestAServerWithoutDigest(t *testing.T) {
-	t.Parallel()
-	var log logged
-	host := started(t, "DigestAuthenticationProvider.enabled=false").Addr
-	s := begin(t, Config{
-		Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true, Logger: log.logger(),
-	})
-	const why = "does not accept credentials"
-	eventually(t, why, func() bool { return strings.Contains(log.String(), why) })
-	saysDown(t, "acquire", refused(t, NewSequential(s), lock.Options{}), "wants-authentication")
-	if text := log.String(); strings.Contains(text, "secret") {
-		t.Errorf("a secret in the log:\n%s", text)
-	}
 }

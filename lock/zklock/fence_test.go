@@ -86,7 +86,7 @@ func TestFencesGrowInAnEnsemble(t *testing.T) {
 }
 
 // A node of an epoch that is over has no fence, because larger numbers belong to the next epoch. A new record begins at
-// the server's clock, so that a new ensemble is ahead of one that was lost; and one of the older format at its mark.
+// the server's clock, so that a new ensemble is ahead of one that was lost.
 func TestANodeFromBeforeTheElection(t *testing.T) {
 	t.Parallel()
 	const clock = 1_795_000_000_000
@@ -104,11 +104,6 @@ func TestANodeFromBeforeTheElection(t *testing.T) {
 		if _, extended := s.extended(late, clock); covered || extended {
 			t.Errorf("czxid %#x: covered %t, extended %t", late, covered, extended)
 		}
-	}
-	var old fenceRecord
-	must(t, json.Unmarshal([]byte(`{"mark":1800000000000000,"terms":[{"epoch":0,"base":1}]}`), &old))
-	if _, fence := take(t, &old, 5, clock); fence < 1_800_000_000_000_000 {
-		t.Errorf("a record of the older format goes on at %d", fence)
 	}
 }
 

@@ -2,9 +2,9 @@ package zklock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"strings"
 	"sync"
@@ -21,19 +21,11 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
-// Servers has the one ZooKeeper of this package's tests, also of those outside the package. Tests that attack a server
-// start their own.
+// Servers has the one ZooKeeper of this package's tests, also of the example, which is outside the package. Tests that
+// attack a server start their own.
 var Servers servertest.Shared
 
-// TestMain lets more tests run at a time than there are processors: nearly all of them wait for a server or for the end
-// of a session.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	goleak.VerifyTestMain(Servers.Around(m, server.ZooKeeper))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(Servers.Around(m, server.ZooKeeper)) }
 
 // A kind is one of the locks of this package, for what must be true of both.
 type kind struct {
@@ -75,27 +67,18 @@ func dial(t testing.TB, host string) *Session {
 func open(t testing.TB, config Config) *Session {
 	t.Helper()
 	s := begin(t, config)
-	connected(t, s)
+	eventually(t, "connected", s.isConnected)
 	return s
 }
 
 func begin(t testing.TB, config Config) *Session {
 	t.Helper()
-	if config.Root == "" {
-		config.Root = rootOf(t)
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 10 * time.Second
-	}
+	config.Root = cmp.Or(config.Root, rootOf(t))
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
 	s, err := Dial(config)
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-func connected(t testing.TB, s *Session) {
-	t.Helper()
-	eventually(t, "connected", s.isConnected)
 }
 
 // isConnected reports whether the server has answered a request on the connection.
@@ -117,20 +100,36 @@ func (s *Session) watchCount() int {
 	return len(g.link.watches)
 }
 
-// raw is a plain client of the server, past every proxy, with an identity or none.
-func raw(t testing.TB, host, identity string) *zk.Conn {
-	t.Helper()
+// ours are the credentials of the tests that have some.
+const ours = "stock:secret"
+
+// connect returns a plain client of the server, with an identity or none.
+func connect(host, identity string) (conn *zk.Conn, done func(), err error) {
 	quiet := zk.WithLogger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug))
 	conn, events, err := zk.Connect([]string{host}, 10*time.Second, zk.WithLogInfo(false), quiet)
-	must(t, err)
-	t.Cleanup(func() {
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() {
 		conn.Close()
 		for range events {
 		}
-	})
-	if identity != "" {
-		must(t, conn.AddAuth("digest", []byte(identity)))
 	}
+	if identity != "" {
+		if err := conn.AddAuth("digest", []byte(identity)); err != nil {
+			done()
+			return nil, nil, err
+		}
+	}
+	return conn, done, nil
+}
+
+// raw is connect for a test, past every proxy.
+func raw(t testing.TB, host, identity string) *zk.Conn {
+	t.Helper()
+	conn, done, err := connect(host, identity)
+	must(t, err)
+	t.Cleanup(done)
 	return conn
 }
 
@@ -224,12 +223,10 @@ func must(t testing.TB, err error) {
 // eventually polls until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(longest)
-	for !holds() {
-		if time.Now().After(deadline) {
+	for end := time.Now().Add(longest); !holds(); <-time.After(2 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("not seen within %v: %s", longest, what)
 		}
-		<-time.After(2 * time.Millisecond)
 	}
 }
 

@@ -6,16 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
-// Refusal returns a trap's reply to a request: only the header, with an error.
-func Refusal(code int32) func([]byte) []byte {
+// refusal returns a trap's reply to a request: only the header, with an error.
+func refusal(code int32) func([]byte) []byte {
 	return func(request []byte) []byte {
 		reply := binary.BigEndian.AppendUint32(nil, 4+8+4)
 		reply = append(reply, request[4:8]...)          // xid
@@ -32,107 +28,81 @@ func is(operation uint32) func([]byte) bool {
 const (
 	opSync  = 9
 	opMulti = 14
+	opAuth  = 100
 	opAt    = 8 // the offset of the operation in a request: after its length and its xid
 )
 
+// afterGreeting matches every message of a client but the greeting.
+func afterGreeting(m []byte) bool { return len(m) >= opAt && binary.BigEndian.Uint32(m[4:]) != 0 }
+
 // A reply with any error is an answer: the create was not executed. So it is sent once, no node is searched for, and
-// the caller gets the code.
+// the caller gets the reason, or the code.
 func TestARefusedCreateIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		code int32
-		want string
-	}{
-		{-125, "quota-exceeded (root=" + rootOf(t) + ")"},
-		{-124, "wants-authentication"},
-		{-114, "wants-authentication"},
-		{-102, "not-allowed (root=" + rootOf(t)},
-		{-127, "refuses (code=-127)"},
-		{-6, "refuses (code=-6)"},
-		{-4242, "refuses (code=-4242)"},
-	} {
-		for _, k := range kinds {
-			p := proxied(t, Servers.ZooKeeper(t))
-			s := dial(t, p.Addr())
-			l := k.open(s)
-			release(t, acquire(t, l)) // makes the folder and reads the record
-			before := p.Count(wire.ToServer)
-			snare := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Answer, Every: true, Rewrite: Refusal(row.code)})
-			saysDown(t, k.name, refused(t, l, lock.Options{}), row.want)
-			if sent, n := p.Count(wire.ToServer)-before, s.orphans.Load(); sent != 1 || n != 0 {
-				t.Errorf("%s, %d: %d requests, want 1; searches for %d nodes", k.name, row.code, sent, n)
-			}
-			snare.Release()
-			release(t, acquire(t, l))
-		}
-	}
-}
-
-// started starts a server of the test's own with these lines in its configuration.
-func started(t *testing.T, lines ...string) *server.Server {
-	t.Helper()
-	server, err := servertest.Start(t, server.Options{
-		More: map[server.Kind][]string{server.ZooKeeper: lines},
-	}).Add(t.Context(), server.ZooKeeper)
-	servertest.Started(t, err)
-	return server
-}
-
-// A server enforces a quota on the folders of locks: callers learn that it is the quota, and nothing is searched for.
-func TestAQuotaIsUsedUp(t *testing.T) {
-	t.Parallel()
-	host := started(t, "enforceQuota=true").Addr
-	s, c := dial(t, host), raw(t, host, "")
-	release(t, acquire(t, NewSequential(s)))
-	for _, node := range [][2]string{
-		{"", ""},
-		{"/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"},
-		{"/zookeeper_stats", ""},
-	} {
-		_, err := c.Create("/zookeeper/quota"+rootOf(t)+node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll))
-		must(t, err)
-	}
-	for _, k := range kinds {
-		saysDown(t, k.name, refused(t, k.open(s), lock.Options{}), "quota-exceeded")
-	}
-	if n := s.orphans.Load(); n != 0 {
-		t.Errorf("searches for %d nodes", n)
-	}
-}
-
-// A server that demands authentication greets a client without credentials and closes the connection at its first
-// request. That is no connection: the log has one line of it, which names the credentials, and callers learn the
-// reason.
-func TestAServerThatDemandsAuthentication(t *testing.T) {
-	t.Parallel()
-	host := started(t, "enforce.auth.enabled=true", "enforce.auth.schemes=digest").Addr
-	release(t, acquire(t, NewSequential(open(t, Config{Hosts: []string{host}, Credentials: []string{ours}}))))
-	var log logged
-	began := time.Now()
-	s := begin(t, Config{Hosts: []string{host}, Logger: log.logger()})
-	eventually(t, "the reason", func() bool { return s.noConnection() == errNoIdentity && log.String() != "" })
-	saysDown(t, "acquire", refused(t, NewSequential(s), lock.Options{}), "wants-authentication")
-	onceAMinute(t, began, log.String())
-}
-
-// A server greets, and closes each connection at the first request, without a word. The pauses between the connections
-// grow although it greets; see TestPausesBetweenServers.
-func TestAServerThatGreetsAndCloses(t *testing.T) {
-	t.Parallel()
 	p := proxied(t, Servers.ZooKeeper(t))
-	request := func(m []byte) bool { return len(m) >= 8 && binary.BigEndian.Uint32(m[4:]) != 0 } // no greeting
-	closed := p.Set(wire.Trap{Match: request, Do: wire.Cut, Every: true})
-	var log logged
-	began := time.Now()
-	s := begin(t, Config{Hosts: []string{p.Addr()}, Logger: log.logger()})
-	r := s.current.Load().route
-	eventually(t, "six tries", func() bool { return r.failed.Load() >= 6 })
-	if s.isConnected() {
-		t.Error("connected to a server that has answered no request")
+	s := dial(t, p.Addr())
+	l := NewSequential(s)
+	release(t, acquire(t, l)) // makes the folder and reads the record
+	for code, want := range map[int32]string{
+		-125:  "quota-exceeded (root=" + rootOf(t) + ")",
+		-124:  "wants-authentication",
+		-114:  "wants-authentication",
+		-102:  "not-allowed (root=" + rootOf(t),
+		-127:  "refuses (code=-127)",
+		-6:    "refuses (code=-6)",
+		-4242: "refuses (code=-4242)",
+	} {
+		before := p.Count(wire.ToServer)
+		snare := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Answer, Every: true, Answer: refusal(code)})
+		saysDown(t, "acquire", refused(t, l, lock.Options{}), want)
+		if sent, n := p.Count(wire.ToServer)-before, s.orphans.Load(); sent != 1 || n != 0 {
+			t.Errorf("%d: %d requests, want 1; searches for %d nodes", code, sent, n)
+		}
+		snare.Release()
 	}
-	onceAMinute(t, began, log.String())
-	closed.Release()
-	release(t, acquire(t, NewSequential(s)))
+}
+
+// A server greets, and serves nothing: it demands an identity, does not accept ours, or closes each connection without
+// a word. That is no connection. The log has one line of it in a minute, which names the credentials and no secret, and
+// callers learn the reason.
+func TestAServerThatOnlyGreets(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		trap        wire.Trap
+		credentials []string
+		says, logs  string
+	}{
+		{wire.Trap{Match: afterGreeting, Do: wire.Cut}, nil, "no-session", "closes the connection"},
+		{
+			wire.Trap{Match: afterGreeting, Do: wire.Answer, Answer: refusal(-124)},
+			nil,
+			"wants-authentication", "demands authentication",
+		},
+		{ // as a server without the scheme digest does
+			wire.Trap{Match: is(opAuth), Do: wire.Answer, Answer: refusal(-115)},
+			[]string{ours},
+			"wants-authentication", "does not accept credentials",
+		},
+	} {
+		p := proxied(t, Servers.ZooKeeper(t))
+		row.trap.Every = true
+		deaf := p.Set(row.trap)
+		var log logged
+		began := time.Now()
+		s := begin(t, Config{
+			Hosts: []string{p.Addr()}, Credentials: row.credentials, Logger: log.logger(),
+			ConnectTimeout: time.Second,
+		})
+		eventually(t, row.logs, func() bool { return strings.Contains(log.String(), row.logs) })
+		_, err := NewSequential(s).Acquire(t.Context(), key, lock.Options{})
+		saysDown(t, row.logs, err, row.says)
+		if s.isConnected() {
+			t.Errorf("%s: connected to a server that has answered no request", row.logs)
+		}
+		onceAMinute(t, began, log.String())
+		deaf.Release()
+		release(t, acquire(t, NewSequential(s)))
+	}
 }
 
 // onceAMinute checks that the log warns once of what hinders us, naming the credentials, and at most once more for each
@@ -144,8 +114,8 @@ func onceAMinute(t *testing.T, began time.Time, log string) {
 		if strings.Contains(line, "session suspended") {
 			continue
 		}
-		if warned++; !strings.Contains(line, "credentials") {
-			t.Errorf("the log does not name credentials: %s", line)
+		if warned++; !strings.Contains(line, "credentials") || strings.Contains(line, "secret") {
+			t.Errorf("the log does not name credentials, or tells a secret: %s", line)
 		}
 	}
 	if warned < 1 || warned > most {

@@ -81,8 +81,7 @@ func (c *contest) openServers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		proxy.DelayExactly(wire.ToServer, c.settings.delay/2)
-		proxy.DelayExactly(wire.ToClient, c.settings.delay/2)
+		proxy.SlowExactly(c.settings.delay / 2)
 		c.slow[kind] = proxy
 	}
 	if server := c.servers.Server(string(server.Redis)); server != nil {

@@ -50,7 +50,7 @@ type Stack struct {
 
 // Start makes a Stack and starts the backends in Options.Want, in parallel. A backend that is not installed is no
 // error: see [Stack.Missing]. ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is
-// left running, and the folder is gone unless Options.Keep is set.
+// left running, and the folder is gone.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	dir, err := os.MkdirTemp(o.Parent, "stock-")
 	if err != nil {
@@ -99,9 +99,8 @@ func (s *Stack) Missing() map[string]string {
 	return maps.Clone(s.missing)
 }
 
-// Stop stops all servers, one [Tier] after the other. It removes the folder unless Options.Keep is set. A start in
-// progress is cancelled. Stop is idempotent and depends on no context. It takes at most 10 s for each tier, usually
-// less than 2 s in all.
+// Stop stops all servers, one [Tier] after the other, and removes the folder. A start in progress is cancelled. Stop is
+// idempotent and depends on no context. It takes at most 10 s for each tier, usually less than 2 s in all.
 func (s *Stack) Stop() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -113,10 +112,7 @@ func (s *Stack) Stop() error {
 			failed = append(failed, s.stopTier(t))
 		}
 		s.releasePorts()
-		s.stopped = errors.Join(failed...)
-		if !s.options.Keep {
-			s.stopped = errors.Join(s.stopped, os.RemoveAll(s.Dir))
-		}
+		s.stopped = errors.Join(append(failed, os.RemoveAll(s.Dir))...)
 	})
 	return s.stopped
 }
@@ -189,7 +185,6 @@ type Options struct {
 	Clocks bool
 
 	Parent string // where the temporary folder is made; default: os.TempDir()
-	Keep   bool   // Stop leaves the folder, with logs and data
 
 	Progress func(Event) // called for each event, one at a time; may be nil
 }

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,16 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// start starts a stack. At the end of the test it stops it and checks that nothing is left.
-func start(t *testing.T, o server.Options) *server.Stack {
-	t.Helper()
-	s, err := server.Start(t.Context(), o)
-	if err == nil {
-		t.Cleanup(func() { servertest.Gone(t, s.Dir) }) // after the stop
-	}
-	return servertest.StopAtEnd(t, s, err)
-}
 
 var everything = []server.Kind{server.Redis, server.ZooKeeper, server.MySQL}
 
@@ -71,29 +60,6 @@ func TestStopLeavesNothing(t *testing.T) {
 	}
 	if err := s.Server("redis").Restart(t.Context()); err == nil {
 		t.Error("a server of a stopped stack comes back")
-	}
-	servertest.Gone(t, s.Dir)
-}
-
-func TestStopGivesUpAStart(t *testing.T) {
-	t.Parallel()
-	starting := make(chan struct{})
-	s := start(t, server.Options{Progress: func(e server.Event) {
-		if e.What == "starting" {
-			close(starting)
-		}
-	}})
-	var began sync.WaitGroup
-	began.Go(func() {
-		<-starting
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	_, err := s.Add(t.Context(), server.MySQL)
-	began.Wait()
-	if err == nil {
-		t.Error("the start went on")
 	}
 	servertest.Gone(t, s.Dir)
 }
@@ -144,26 +110,6 @@ func fakeZooKeeper(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return home
-}
-
-func TestKeepLeavesTheLogs(t *testing.T) {
-	t.Parallel()
-	s, err := server.Start(t.Context(), server.Options{
-		Want: []server.Kind{server.Redis}, Parent: t.TempDir(), Keep: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	redis := s.Server("redis")
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if redis.StandIn != "" {
-		t.Skip(redis.StandIn)
-	}
-	if text, err := os.ReadFile(redis.Log); err != nil || len(text) == 0 {
-		t.Errorf("%s: %d bytes, %v; want a log", redis.Log, len(text), err)
-	}
 }
 
 func empty(t *testing.T, parent string) {

@@ -18,7 +18,6 @@ type conn struct {
 
 	fate    *Snare // the snare for the reply to request; nil: none
 	request []byte
-	vanish  *Snare // holds back the end of the connection from the server
 }
 
 // A chunk has the bytes of one read, and its time.
@@ -111,7 +110,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 			pending = pending[n:]
 		}
 	}
-	if c.proxy.speaks(c, d) && (d == ToClient && !c.proxy.answersPings() || d == ToServer && c.vanished()) {
+	if c.proxy.speaks(c, d) && (d == ToServer || !c.proxy.answersPings()) {
 		_, _ = to.Write(pending)
 		_ = to.(*net.TCPConn).CloseWrite()
 	}
@@ -176,16 +175,11 @@ func (c *conn) pass(d Direction, message []byte, first bool) ([]byte, bool) {
 	switch snare.trap.Do {
 	case Hold:
 		return message, c.held(snare)
-	case Rewrite:
-		return snare.trap.Rewrite(message), true
 	case Answer:
-		_, err := c.client.Write(snare.trap.Rewrite(message))
+		_, err := c.client.Write(snare.trap.Answer(message))
 		return nil, err == nil
-	case CutReply, HoldReply, Vanish:
+	case CutReply, HoldReply:
 		c.mu.Lock()
-		if snare.trap.Do == Vanish {
-			c.vanish = snare
-		}
 		c.fate, c.request = snare, append([]byte(nil), message...)
 		c.mu.Unlock()
 		return message, true
@@ -205,14 +199,6 @@ func (c *conn) replied(reply []byte) bool {
 	c.fate = nil
 	c.mu.Unlock()
 	return fate.trap.Do != CutReply && c.held(fate)
-}
-
-// vanished waits until the end may be forwarded to the server. It returns false if the connection is cut before.
-func (c *conn) vanished() bool {
-	c.mu.Lock()
-	s := c.vanish
-	c.mu.Unlock()
-	return s == nil || c.held(s)
 }
 
 func (c *conn) held(s *Snare) bool {
@@ -241,7 +227,7 @@ func (p *Proxy) pong(d Direction, message []byte) []byte {
 func (p *Proxy) late(d Direction) (time.Duration, *pacer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.delay[d], p.pacers[d]
+	return p.delay, p.pacers[d]
 }
 
 // speaks waits while direction d is silent. It returns false if the connection is cut before.

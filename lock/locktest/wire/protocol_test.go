@@ -68,31 +68,3 @@ func TestOnlyTheLastOKAnswers(t *testing.T) {
 		}
 	}
 }
-
-// Whatever arrives is no reason to stop forwarding or to read past the end.
-func FuzzSplit(f *testing.F) {
-	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"))
-	f.Add([]byte("*-1\r\n"))
-	f.Add([]byte("*9999999999999999999\r\n"))
-	f.Add([]byte("*1\r\n$9223372036854775807\r\n"))
-	f.Add([]byte("*1\r\n\r\n"))
-	f.Add([]byte("ruok"))
-	f.Add(frame(1, 2, 3))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 {
-			return
-		}
-		for _, p := range []Protocol{Redis(), ZooKeeper(), MySQL()} {
-			for _, d := range []Direction{ToServer, ToClient} {
-				if n := p.Split(d, b); n < 0 || n > len(b) {
-					t.Errorf("%q ends at %d of %d", b, n, len(b))
-				} else if n > 0 {
-					p.Chatter(b[:n], false)
-					if p.Answers != nil {
-						p.Answers(b[:n], b[:n])
-					}
-				}
-			}
-		}
-	})
-}

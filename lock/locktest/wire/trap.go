@@ -5,16 +5,13 @@ import "sync"
 // An Action is applied to the message that springs a trap.
 type Action int
 
-// The actions. CutReply, HoldReply and Vanish are for requests only.
+// The actions. CutReply, HoldReply and Answer are for requests only.
 const (
 	Cut       Action = iota // the connection breaks, and the message is lost
 	CutReply                // the server gets the request; the connection breaks instead of the reply
 	Hold                    // the message, and all later ones in this direction, wait for Release
 	HoldReply               // the server gets the request; its reply waits for Release
-	// like HoldReply; the end of the client's connection is also held back from the server until Release
-	Vanish
-	Rewrite // the receiver gets the result of Trap.Rewrite instead of the message
-	Answer  // for requests: the server does not get it, and the client gets the result of Trap.Rewrite as its reply
+	Answer                  // the server does not get it, and the client gets the result of Trap.Answer as its reply
 )
 
 // A Trap waits for one message.
@@ -25,7 +22,7 @@ type Trap struct {
 	Do    Action
 	Every bool // it springs at every match until Release, instead of once; not with actions that hold back
 
-	Rewrite func(message []byte) []byte // for Rewrite and Answer; must return a whole message of the protocol
+	Answer func(request []byte) []byte // for the action Answer; must return a whole message of the protocol
 }
 
 // A Snare is a trap that was set. It springs once, unless Trap.Every is set.

@@ -51,7 +51,6 @@ func TestOneRequestOrReplyIsHeld(t *testing.T) {
 	}{
 		{"request", wire.Hold, "a"},
 		{"reply", wire.HoldReply, "a b"},
-		{"reply and end", wire.Vanish, "a b"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := serve(t)
@@ -89,24 +88,11 @@ func TestWhatIsHeldIsLostWithACut(t *testing.T) {
 	expect(t, "the server", s.saw(), "b")
 }
 
-func TestOneRequestIsRewritten(t *testing.T) {
-	s := serve(t)
-	p := open(t, s.listener.Addr().String(), lines())
-	snare := p.Set(wire.Trap{Skip: 1, Do: wire.Rewrite, Rewrite: func([]byte) []byte { return []byte("other\n") }})
-	c := dial(t, p)
-	for _, line := range []string{"a", "b", "c"} {
-		c.say(line)
-		c.hear(limit)
-	}
-	<-snare.Sprung()
-	expect(t, "the server", s.saw(), "a other c")
-}
-
 func TestRequestsAreAnsweredForTheServer(t *testing.T) {
 	s := serve(t)
 	p := open(t, s.listener.Addr().String(), lines())
 	snare := p.Set(wire.Trap{
-		Match: wire.Contains("b"), Do: wire.Answer, Every: true, Rewrite: func([]byte) []byte { return []byte("no\n") },
+		Match: wire.Contains("b"), Do: wire.Answer, Every: true, Answer: func([]byte) []byte { return []byte("no\n") },
 	})
 	c := dial(t, p)
 	for _, row := range [][2]string{{"a", "A"}, {"b", "no"}, {"bb", "no"}, {"c", "C"}} {

@@ -34,7 +34,7 @@ type Proxy struct {
 	refuse  bool
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
-	delay   [2]time.Duration
+	delay   time.Duration
 	pacers  [2]*pacer // nil: the runtime's timers
 	count   [2]int
 	snares  []*Snare
@@ -122,18 +122,13 @@ func (p *Proxy) Silence(directions ...Direction) {
 	p.changed = make(chan struct{})
 }
 
-// Delay makes everything in direction d arrive later by that time; in an idle process, the runtime's timers add up to a
-// millisecond. It adds to the time of a round trip, not to the time between messages, so a pipeline stays a pipeline.
-func (p *Proxy) Delay(d Direction, by time.Duration) {
+// Slow makes everything arrive later by that time, in both directions; in an idle process, the runtime's timers add up
+// to a millisecond. It adds to the time of a round trip, not to the time between messages, so a pipeline stays a
+// pipeline.
+func (p *Proxy) Slow(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.delay[d] = by
-}
-
-// Slow is Delay in both directions.
-func (p *Proxy) Slow(by time.Duration) {
-	p.Delay(ToServer, by)
-	p.Delay(ToClient, by)
+	p.delay = by
 }
 
 // Sever breaks every open connection and resets new ones, until Mend.
@@ -149,15 +144,17 @@ func (p *Proxy) Mend() {
 	p.Slow(0)
 }
 
-// DelayExactly is Delay with an error of some ten microseconds, for measurements. It costs a thread for each direction,
-// which sleeps in the kernel and occupies a processor of the Go runtime, so raise GOMAXPROCS by one for each.
-func (p *Proxy) DelayExactly(d Direction, by time.Duration) {
+// SlowExactly is Slow with an error of some ten microseconds, for measurements. It costs a thread for each direction,
+// which sleeps in the kernel and occupies a processor of the Go runtime, so raise GOMAXPROCS by two.
+func (p *Proxy) SlowExactly(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.delay[d] = by
-	if p.pacers[d] == nil && !p.closed {
-		p.pacers[d] = newPacer(p.end)
-		p.owned.Go(p.pacers[d].run)
+	p.delay = by
+	for d := range p.pacers {
+		if p.pacers[d] == nil && !p.closed {
+			p.pacers[d] = newPacer(p.end)
+			p.owned.Go(p.pacers[d].run)
+		}
 	}
 }
 

@@ -193,60 +193,32 @@ func TestCutRefuseAndServeAgain(t *testing.T) {
 	expect(t, "served again", c.hear(limit), "B")
 }
 
-func TestDelayAddsToARoundTrip(t *testing.T) {
-	s := serve(t)
-	p := open(t, s.listener.Addr().String(), lines())
-	c := dial(t, p)
-	const late = 100 * time.Millisecond
-	p.Delay(wire.ToServer, late)
-	p.Delay(wire.ToClient, late)
-	began := time.Now()
-	for range 100 {
-		c.say("a")
-	}
-	for range 100 {
-		expect(t, "delayed", c.hear(limit), "A")
-	}
-	if took := time.Since(began); took < 2*late {
-		t.Errorf("100 messages in a row took %v, want %v or more", took, 2*late)
-	}
-}
-
-// An exact delay is never shorter than asked for, keeps order, and passes the end of a connection on.
-func TestExactDelay(t *testing.T) {
-	s := serve(t)
-	p := open(t, s.listener.Addr().String(), wire.Protocol{})
-	const oneWay = 5 * time.Millisecond
-	p.DelayExactly(wire.ToServer, oneWay)
-	p.DelayExactly(wire.ToClient, oneWay)
-	c := dial(t, p)
-	var sent sync.WaitGroup
-	defer sent.Wait()
-	want := strings.Repeat("0123456789\n", 10_000)
-	began := time.Now()
-	sent.Go(func() {
-		for i := 0; i < len(want); i += 1000 {
-			_, _ = io.WriteString(c, want[i:i+1000])
+// A delay is never shorter than asked for, keeps order, and passes the end of a connection on.
+func TestDelay(t *testing.T) {
+	for _, slow := range []func(*wire.Proxy, time.Duration){(*wire.Proxy).Slow, (*wire.Proxy).SlowExactly} {
+		s := serve(t)
+		p := open(t, s.listener.Addr().String(), wire.Protocol{})
+		const oneWay = 5 * time.Millisecond
+		slow(p, oneWay)
+		c := dial(t, p)
+		var sent sync.WaitGroup
+		want := strings.Repeat("0123456789\n", 10_000)
+		began := time.Now()
+		sent.Go(func() {
+			_, _ = io.WriteString(c, want)
+			_ = c.Conn.(*net.TCPConn).CloseWrite()
+		})
+		_ = c.SetReadDeadline(time.Now().Add(limit))
+		_, err := c.in.Peek(1)
+		if took := time.Since(began); took < 2*oneWay || err != nil {
+			t.Errorf("there and back in %v, %v, want %v or more", took, err, 2*oneWay)
 		}
-		_ = c.Conn.(*net.TCPConn).CloseWrite()
-	})
-	_ = c.SetReadDeadline(time.Now().Add(limit))
-	if _, err := c.in.Peek(1); err != nil {
-		t.Fatal(err)
+		got, err := io.ReadAll(c.in)
+		if err != nil || string(got) != want {
+			t.Errorf("%d bytes (%v), want the %d that were sent, in their order", len(got), err, len(want))
+		}
+		sent.Wait()
 	}
-	if took := time.Since(began); took < 2*oneWay {
-		t.Errorf("there and back in %v, want %v or more", took, 2*oneWay)
-	}
-	got, err := io.ReadAll(c.in)
-	if err != nil || string(got) != want {
-		t.Errorf("%d bytes (%v), want the %d that were sent, in their order", len(got), err, len(want))
-	}
-}
-
-func TestAServerThatIsNotThere(t *testing.T) {
-	s := serve(t)
-	s.listener.Close()
-	expect(t, "no server", fate(open(t, s.listener.Addr().String(), lines())), "cut")
 }
 
 // fate is what becomes of a new connection that is to be reset: the kernel may complete it before that, or not.
