@@ -96,7 +96,7 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 	}
 	b.calls = append(b.calls, c)
 	if asks := b.sent(app, who, &request); c.crowd == nil {
-		b.record(CaseEvent{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who, To: app.Name}, asks)
+		b.timeline.Record(CaseEvent{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who, To: app.Name}, asks)
 	}
 	b.owned.Go(func() {
 		defer close(c.done)
@@ -201,7 +201,7 @@ func (c *Call) Go() *Call {
 		c.b.Fatalf("%s is to go on, but stands nowhere", c.Who)
 	}
 	stood := CaseEvent{At: c.since, Until: time.Now(), Lane: c.App.Name, Kind: Paused, Who: c.Who, Point: c.at}
-	c.b.record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
+	c.b.timeline.Record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
 	c.at = ""
 	c.b.Must("let "+c.Who+" go on", c.App.release(c.b.Ctx, c.ID))
 	return c
@@ -271,11 +271,11 @@ func (c *Call) note() {
 	c.noted = true
 	b, r := c.b, &c.record
 	event := func(kind Kind, from, until time.Time, said Text) {
-		b.record(CaseEvent{At: from, Until: until, Lane: c.App.Name, Kind: kind, Who: c.Who}, said)
+		b.timeline.Record(CaseEvent{At: from, Until: until, Lane: c.App.Name, Kind: kind, Who: c.Who}, said)
 	}
 	if c.at != "" {
 		stood := CaseEvent{At: c.since, Until: r.DoneAt, Lane: c.App.Name, Kind: Paused, Who: c.Who, Point: c.at}
-		b.record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
+		b.timeline.Record(stood, say("says.stood-at", "who", c.Who, "point", c.at))
 		c.at = ""
 	}
 	event(Answered, r.DoneAt, time.Time{}, say("says.answered", "who", c.Who, "answer", Told(r.Reply)))

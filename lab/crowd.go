@@ -27,7 +27,8 @@ func (b *Testbed) BeginCrowd(app *App, who string, n int, r Request) *Crowd {
 	for i := range n {
 		c.Calls = append(c.Calls, b.Begin(app, fmt.Sprint(who, i+1), r))
 	}
-	b.record(CaseEvent{At: sent, Lane: app.Name, Kind: Sent, Who: who}, say("says.crowd-asks", "n", n, "app", app.Name))
+	b.timeline.Record(CaseEvent{At: sent, Lane: app.Name, Kind: Sent, Who: who},
+		say("says.crowd-asks", "n", n, "app", app.Name))
 	b.crowds = append(b.crowds, c)
 	return c
 }
@@ -77,7 +78,7 @@ func (c *Crowd) Count() map[string]int {
 			}
 		}
 		e := CaseEvent{At: last, Lane: c.app.Name, Kind: Answered, Who: c.who}
-		c.b.record(e, say("says.crowd-answered", "n", n))
+		c.b.timeline.Record(e, say("says.crowd-answered", "n", n))
 	}
 	return sorts
 }

@@ -45,12 +45,12 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 
 // fault records a fault of an instance from from until now.
 func (b *Testbed) fault(app *App, from time.Time, said Text) {
-	b.record(CaseEvent{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
+	b.timeline.Record(CaseEvent{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
 }
 
 // killed is fault for a process that has ended.
 func (b *Testbed) killed(app *App, at time.Time, said Text) {
-	b.record(CaseEvent{At: at, Until: time.Now(), Lane: app.Name, Kind: Fault, Point: Killed}, said)
+	b.timeline.Record(CaseEvent{At: at, Until: time.Now(), Lane: app.Name, Kind: Fault, Point: Killed}, said)
 }
 
 // Evict evicts the holder of the case's lock, as an operator does, through an instance.

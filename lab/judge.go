@@ -2,7 +2,6 @@ package lab
 
 import (
 	"slices"
-	"time"
 
 	"example.com/stock/loadtest"
 )
@@ -12,7 +11,7 @@ func (b *Testbed) Stock(units int64) {
 	stock, err := b.anyApp().client.SetStock(b.Ctx, b.Store(), b.SKU, units)
 	b.Must("set the stock", err)
 	b.initial, b.epoch = units, stock.Epoch
-	b.record(CaseEvent{At: time.Now(), Lane: "store", Kind: Note, Left: &units}, say("says.in-stock", "units", units))
+	b.timeline.Record(CaseEvent{Lane: "store", Kind: Note, Left: &units}, say("says.in-stock", "units", units))
 }
 
 // Through makes Stock and Judge use that instance from now on.

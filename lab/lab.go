@@ -13,6 +13,9 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"example.com/stock/internal/words"
 )
 
 // A Group is a chapter of the catalogue.
@@ -86,6 +89,27 @@ type Scenario struct {
 	Why    Text  // why it is harmful or harmless
 	Fix    Text  // how to prevent it
 	Says   Texts // texts of the evidence and the timeline
+}
+
+// Find returns the scenarios of those names, or all for no name. It also serves package grade, whose scenarios have
+// another type. The error for an unknown name lists all names.
+func Find[S any](all []S, name func(S) string, names ...string) ([]S, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var known []string
+	for _, s := range all {
+		known = append(known, name(s))
+	}
+	var found []S
+	for _, wanted := range names {
+		i := slices.Index(known, wanted)
+		if i < 0 {
+			return nil, words.Unknown(say("scenario"), wanted, known)
+		}
+		found = append(found, all[i])
+	}
+	return found, nil
 }
 
 // A Case is the subject of a scenario: a strategy of the service, or a piece of the lab's own code.

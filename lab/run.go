@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,10 +239,7 @@ func (c *Cell) close(b *Testbed, failed string) {
 		c.AsPredicted = false
 	}
 	c.Evidence = append(c.Evidence, b.evidence...)
-	slices.SortStableFunc(
-		b.events, func(x, y CaseEvent) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) },
-	)
-	c.Events = append(c.Events, b.events...)
+	c.Events = b.timeline.Events()
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -129,7 +129,7 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 		a.Key = fmt.Sprintf("%s.of-visit-%d", b.SKU, len(s.visits))
 	}
 	asks := say("says.asks-for", "who", who, "app", app.Name, "what", what)
-	b.record(CaseEvent{At: time.Now(), Lane: app.Name, Kind: Sent, Who: who}, asks)
+	b.timeline.Record(CaseEvent{Lane: app.Name, Kind: Sent, Who: who}, asks)
 	id := fmt.Sprintf("%s.%s.%d", b.SKU, who, len(s.visits))
 	b.owned.Go(func() {
 		defer close(v.done)
@@ -180,10 +180,10 @@ func (v *Visit) Reply() checkout.Record {
 	if !v.noted {
 		v.noted = true
 		e := CaseEvent{At: v.record.DoneAt, Lane: v.App.Name, Kind: Answered, Who: v.Who}
-		v.b.record(e, say("says.answered", "who", v.Who, "answer", answered(&v.record)))
+		v.b.timeline.Record(e, say("says.answered", "who", v.Who, "answer", answered(&v.record)))
 		if p := v.record.Problem; p != "" && p != "outcome_unknown" {
 			e.Kind = Refused
-			v.b.record(e, say("says.refused", "who", v.Who, "problem", p))
+			v.b.timeline.Record(e, say("says.refused", "who", v.Who, "problem", p))
 		}
 	}
 	return v.record
@@ -380,7 +380,7 @@ func (s *Shop) draw(suffix string, k Books) {
 	for _, m := range k.Movements {
 		who := strings.TrimPrefix(m.Customer, s.customer(""))
 		units := cmp.Or(m.Sold, m.Reserved, m.Available)
-		s.b.record(CaseEvent{At: m.At, Lane: s.b.Store(), Kind: Write, Who: who},
+		s.b.timeline.Record(CaseEvent{At: m.At, Lane: s.b.Store(), Kind: Write, Who: who},
 			say("says.movement", "number", m.Number, "kind", m.Kind, "units", max(units, -units), "sku", "SKU"+suffix))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest/checkout"
@@ -62,7 +61,7 @@ func (r *Receiver) answer(e checkout.Event) (status int) {
 		if status = r.refuse(e); status != 0 {
 			r.denied++
 			said := say("says.turns-down", "id", id, "status", status)
-			r.b.record(CaseEvent{At: time.Now(), Lane: "receiver", Kind: Refused}, said)
+			r.b.timeline.Record(CaseEvent{Lane: "receiver", Kind: Refused}, said)
 			return status
 		}
 	}
@@ -70,7 +69,7 @@ func (r *Receiver) answer(e checkout.Event) (status int) {
 	if e.Repeat {
 		said = say("says.receives-again", "id", id)
 	}
-	r.b.record(CaseEvent{At: time.Now(), Lane: "receiver", Kind: Write}, said)
+	r.b.timeline.Record(CaseEvent{Lane: "receiver", Kind: Write}, said)
 	return http.StatusNoContent
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,7 +162,7 @@ func isRefusal(problem string) bool { return problem == "stale_fence" || problem
 
 func (c *Call) draw(e CaseEvent, said Text) {
 	e.Lane, e.Who = c.App.Name, c.Who
-	c.b.record(e, said)
+	c.b.timeline.Record(e, said)
 }
 
 func (c *Call) drawRead(at time.Time, read int64, version uint64) {
@@ -290,12 +291,7 @@ const thoughtful = 5 * time.Millisecond
 
 // stood reports whether a customer waited at a pause point between two moments. Then the interval is no thinking time.
 func (b *Testbed) stood(who string, from, until time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.events {
-		if e.Kind == Paused && e.Who == who && e.At.Before(until) && e.Until.After(from) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.timeline.Events(), func(e CaseEvent) bool {
+		return e.Kind == Paused && e.Who == who && e.At.Before(until) && e.Until.After(from)
+	})
 }

@@ -52,10 +52,11 @@ type Testbed struct {
 	redis   *redis.Client
 	closers []func() // last first
 
+	timeline Timeline
+
 	mu       sync.Mutex
 	told     map[string][]step // by request
 	evidence []Evidence
-	events   []CaseEvent
 	unsaid   []error // missing texts
 }
 
@@ -255,7 +256,7 @@ func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key,
 
 // Statement records a statement or a command that was just run. It is not translated.
 func (b *Testbed) Statement(lane, text string) {
-	b.record(CaseEvent{At: time.Now(), Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
+	b.timeline.Record(CaseEvent{Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
 }
 
 // serverOf returns the server to which a client sends a statement, or "" if none is known.
@@ -288,14 +289,18 @@ func (b *Testbed) serverOf(client, statement string) string {
 
 // Interval records an event that lasted from from until now.
 func (b *Testbed) Interval(lane string, kind Kind, who string, from time.Time, key string, pairs ...any) {
-	b.record(CaseEvent{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, b.say(key, pairs...))
+	b.timeline.Record(CaseEvent{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, b.say(key, pairs...))
 }
 
 // Event records e with its text.
-func (b *Testbed) Event(e CaseEvent, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
+func (b *Testbed) Event(e CaseEvent, key string, pairs ...any) {
+	b.timeline.Record(e, b.say(key, pairs...))
+}
 
 // EventSaying records e with a statement as its text, which is not translated.
-func (b *Testbed) EventSaying(e CaseEvent, statement string) { b.record(e, Text{EN: statement}) }
+func (b *Testbed) EventSaying(e CaseEvent, statement string) {
+	b.timeline.Record(e, Text{EN: statement})
+}
 
 // say returns a text of the scenario. A missing text fails the case only at its end, because say may be called from any
 // goroutine.
@@ -316,18 +321,7 @@ func (b *Testbed) prove(kind Proof, value any, said Text) {
 }
 
 func (b *Testbed) note(lane string, said Text) {
-	b.record(CaseEvent{At: time.Now(), Lane: lane, Kind: Note}, said)
-}
-
-func (b *Testbed) record(e CaseEvent, said Text) {
-	e.Text, e.ZH = said.EN, said.ZH
-	e.At = e.At.UTC()
-	if !e.Until.IsZero() {
-		e.Until = e.Until.UTC()
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.events = append(b.events, e)
+	b.timeline.Record(CaseEvent{Lane: lane, Kind: Note}, said)
 }
 
 // cleanup ends the case's calls, undoes its faults, and returns what went wrong.

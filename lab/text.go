@@ -19,8 +19,5 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// ScenarioWord is what a name of a scenario is called.
-func ScenarioWord() Text { return say("scenario") }
-
 // say returns a text of this package.
 func say(key string, pairs ...any) Text { return phrases.Say(key, pairs...) }

@@ -106,7 +106,7 @@ func (b *Testbed) watchLock(from *App) *lockWatch {
 		var lease []TTL
 		draw := func(until time.Time) {
 			if holder != "" {
-				b.record(
+				b.timeline.Record(
 					CaseEvent{At: since, Until: until, Lane: "lock", Kind: Standing, Who: holder, TTL: lease},
 					say("says.server-has", "who", on(holder)),
 				)

@@ -97,12 +97,14 @@ func (r *labRun) choose(names []string) (err error) {
 	if r.options.Repeat < 1 || r.options.Repeat > 1000 {
 		return failure("wrong.from-to", "flag", "repeat", "least", 1, "most", 1000)
 	}
-	if r.options.Scenarios, err = scenario.Find(names...); err != nil {
-		return err
-	}
 	all, err := scenario.All()
 	if err != nil {
 		return err
+	}
+	if len(names) > 0 {
+		if r.options.Scenarios, err = scenario.Find(names...); err != nil {
+			return err
+		}
 	}
 	for _, s := range all {
 		switch {

@@ -27,14 +27,14 @@ type bed struct {
 	shop     *shop
 	commands int
 
-	contenders []*contender
-	links      []stack.Link
-	owned      sync.WaitGroup
-	keys       int
-	remote     *remote // nil without Options.URL
+	links    []stack.Link
+	owned    sync.WaitGroup
+	keys     int
+	remote   *remote // nil without Options.URL
+	timeline *lab.Timeline
 
-	mu     sync.Mutex
-	events []lab.CaseEvent
+	mu         sync.Mutex
+	contenders []*contender
 }
 
 // A verdict is what a scenario found.
@@ -98,8 +98,8 @@ func (b *bed) cleanup() {
 // stock sets the stock. A scenario that does not call it has two units.
 func (b *bed) stock(units int64) {
 	b.shop = newShop(units)
-	b.events = nil
-	b.record(lab.CaseEvent{Lane: "store", Kind: lab.Note, Left: &units}, say("event.in-stock", "units", units))
+	b.timeline = new(lab.Timeline)
+	b.timeline.Record(lab.CaseEvent{Lane: "store", Kind: lab.Note, Left: &units}, say("event.in-stock", "units", units))
 }
 
 // key returns a key that nobody has used.
@@ -163,27 +163,12 @@ func (b *bed) bound(key string) (d time.Duration, left time.Duration, ok bool) {
 	return max(b.o.Wait, 2*left), left, left <= most/2
 }
 
-// record adds an event of this moment, unless it has a time.
-func (b *bed) record(e lab.CaseEvent, said words.Text) {
-	e.Text, e.ZH = said.EN, said.ZH
-	if e.At.IsZero() {
-		e.At = time.Now()
-	}
-	e.At = e.At.UTC()
-	if !e.Until.IsZero() {
-		e.Until = e.Until.UTC()
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.events = append(b.events, e)
-}
-
 // fewContenders is the largest number of contenders that are all drawn.
 const fewContenders = 6
 
 // drawn returns the events, oldest first. Of a crowd it returns those of two contenders that sold the same unit.
 func (b *bed) drawn(v loadtest.Verdict) []lab.CaseEvent {
-	events := slices.Clone(b.events)
+	events := b.timeline.Events()
 	if len(b.contenders) > fewContenders {
 		var pair []string
 		if len(v.Certificates) > 0 {
@@ -193,6 +178,5 @@ func (b *bed) drawn(v loadtest.Verdict) []lab.CaseEvent {
 			return e.Who != "" && !slices.Contains(pair, e.Who)
 		})
 	}
-	slices.SortStableFunc(events, func(x, y lab.CaseEvent) int { return x.At.Compare(y.At) })
 	return events
 }

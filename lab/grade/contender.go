@@ -203,7 +203,7 @@ func (c *contender) sell(g grant) {
 // event records an event in the contender's lane.
 func (c *contender) event(e lab.CaseEvent, said words.Text) {
 	e.Lane, e.Who = c.name, c.name
-	c.bed.record(e, said)
+	c.bed.timeline.Record(e, said)
 }
 
 // note records a fault or an observation in the contender's lane.

@@ -1,8 +1,6 @@
 package grade
 
 import (
-	"slices"
-
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 )
@@ -40,22 +38,7 @@ func (s Scenario) Title() words.Text { return say("scenarios." + s.Name + ".titl
 // Forced returns what is forced, and what must be seen.
 func (s Scenario) Forced() words.Text { return say("scenarios." + s.Name + ".forced") }
 
-// Find returns the scenarios of those names, or all for no name.
+// Find returns the scenarios of those names, or all for no name. The error for an unknown name lists all names.
 func Find(names ...string) ([]Scenario, error) {
-	if len(names) == 0 {
-		return Scenarios(), nil
-	}
-	var found []Scenario
-	for _, name := range names {
-		i := slices.IndexFunc(Scenarios(), func(s Scenario) bool { return s.Name == name })
-		if i < 0 {
-			var known []string
-			for _, s := range Scenarios() {
-				known = append(known, s.Name)
-			}
-			return nil, words.Unknown(lab.ScenarioWord(), name, known)
-		}
-		found = append(found, Scenarios()[i])
-	}
-	return found, nil
+	return lab.Find(Scenarios(), func(s Scenario) string { return s.Name }, names...)
 }

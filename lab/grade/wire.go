@@ -235,7 +235,7 @@ func serverRestarted(b *bed) verdict {
 	at := time.Now()
 	b.must(server.Kill())
 	b.must(server.Restart(b.ctx))
-	b.record(lab.CaseEvent{Lane: string(kind), Kind: lab.Fault, At: at, Until: time.Now()},
+	b.timeline.Record(lab.CaseEvent{Lane: string(kind), Kind: lab.Fault, At: at, Until: time.Now()},
 		say("event.restarted", "server", string(kind)))
 	other := b.contender(spec{name: "B", lease: longLease})
 	g := other.get(key, moment)

@@ -125,25 +125,13 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 	return list, errors.Join(missing...)
 })
 
-// Find returns the scenarios of those names. The error for an unknown name lists all names.
+// Find returns the scenarios of those names, or all for no name. The error for an unknown name lists all names.
 func Find(names ...string) ([]lab.Scenario, error) {
 	all, err := All()
 	if err != nil {
 		return nil, err
 	}
-	var found []lab.Scenario
-	for _, name := range names {
-		i := slices.IndexFunc(all, func(s lab.Scenario) bool { return s.Name == name })
-		if i < 0 {
-			var known []string
-			for _, s := range all {
-				known = append(known, s.Name)
-			}
-			return nil, words.Unknown(lab.ScenarioWord(), name, known)
-		}
-		found = append(found, all[i])
-	}
-	return found, nil
+	return lab.Find(all, func(s lab.Scenario) string { return s.Name }, names...)
 }
 
 // on sets the store of each case.
