@@ -33,7 +33,7 @@ const required, optional = true, false
 // Parse parses a mapping file: YAML, and so also JSON. The values of {{env.NAME}} are taken from the environment. The
 // error joins an Error for each mistake, in the order of the lines.
 func Parse(text []byte) (*File, error) {
-	m := &mistakes{secrets: make(map[string]string)}
+	m := &mistakes{secrets: make(map[string]string), used: make(map[string]bool)}
 	top, err := m.read(text)
 	if err != nil {
 		return nil, err
@@ -71,6 +71,11 @@ type mistakes struct {
 	found   []error
 	secrets map[string]string // as in File
 	names   []string          // of the variables that ids has for every SKU
+	saved   []string          // of those that set saves
+	used    map[string]bool   // variables that occur
+
+	conditions []condition
+	saves      []saving
 }
 
 func (m *mistakes) add(line int, field, format string, args ...any) {
@@ -230,9 +235,12 @@ func (t *table) template(key string, need bool) template {
 	return parsed
 }
 
-// keep notes the secrets in a template.
+// keep notes the secrets in a template, and the variables.
 func (t *table) keep(parsed template) {
 	for _, p := range parsed {
+		for name := range strings.SplitSeq(p.variable, "+") {
+			t.used[name] = true
+		}
 		if strings.HasPrefix(p.variable, environment) {
 			t.secrets[p.text] = "{{" + p.variable + "}}"
 		}
@@ -262,6 +270,11 @@ func (t *table) place(key string, need bool) place {
 	p, err := parsePlace(text, known)
 	if err != nil {
 		t.bad(key, "%v", err)
+	}
+	for _, k := range p.keys {
+		if k.filter != nil {
+			t.keep(k.filter.value)
+		}
 	}
 	return p
 }
@@ -315,3 +328,8 @@ func (t *table) statuses() (list []statuses) {
 	return list
 }
 
+// has reports whether there is a key.
+func (t *table) has(key string) bool {
+	_, there := t.values[key]
+	return there
+}

@@ -49,7 +49,7 @@ func (t *table) ownHeaders() (list []header) {
 
 // sendable notes it if a value cannot be sent in a header.
 func (t *table) sendable(key string, value template) {
-	if strings.ContainsFunc(value.fill(nil), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if strings.ContainsFunc(value.fill(nil), noHeaderValue) {
 		t.bad(key, "cannot be sent in a header: it has a control character")
 	}
 }
@@ -103,3 +103,5 @@ func noHeaderRune(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
+// noHeaderValue reports whether r is not allowed in the value of a header.
+func noHeaderValue(r rune) bool { return r < ' ' || r == 0x7f }

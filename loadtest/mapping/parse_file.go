@@ -20,26 +20,34 @@ func (t *table) file() *File {
 	f.late = top.duration("late", time.Millisecond, 10*time.Minute)
 	common := question{headers: top.headers(nil), busy: top.rules("busy", optional)}
 	if t := top.section("set", optional, varSKU, varQuantity, varToken); t != nil {
-		f.set = new(t.call(http.MethodPut, common))
-		t.done()
+		f.set = t.setting(common)
 	}
+	inSet := top.used
+	top.used = make(map[string]bool)
 	if t := top.section("read", required, varSKU, varToken); t != nil {
 		f.read = reading{t.call(http.MethodGet, common), t.place("quantity", required), t.place("less", optional)}
 		t.done()
 	}
 	if t := top.section("deduct", required, varSKU, varQuantity, varRequest, varToken); t != nil {
-		f.deduct = t.deduction(common)
-		t.done()
+		f.deduct, f.sells = t.purchase(common)
 	}
 	if t := top.section("orders", optional, varSKU, varToken, varCursor, varPage, varOffset); t != nil {
 		f.orders = t.listing(common)
 		t.done()
-		if f.deduct.orderID.empty() {
-			top.add(t.line, "deduct.order_id",
-				"is missing: without it no reply can be found among the orders; or leave orders out")
-		}
+		f.needsOrderID(top, t.line)
 	}
 	top.done()
+	f.conditions = t.conditions
+	for _, s := range t.saves {
+		if !t.used[s.name] && !inSet[s.name] {
+			f.unused = append(f.unused, s.entry)
+		}
+	}
+	for _, name := range t.saved {
+		if t.used[name] {
+			f.needs = append(f.needs, name)
+		}
+	}
 	return f
 }
 
@@ -89,7 +97,7 @@ func isVariable(name string) bool {
 func (t *table) section(key string, need bool, variables ...string) *table {
 	of := t.sub(key, need)
 	if of != nil {
-		of.known = slices.Concat(variables, t.names, []string{varEnv})
+		of.known = slices.Concat(variables, t.names, t.saved, []string{varEnv})
 	}
 	return of
 }
@@ -97,11 +105,15 @@ func (t *table) section(key string, need bool, variables ...string) *table {
 // call reads a request that succeeds or fails by the status of the reply.
 func (t *table) call(method string, common question) question {
 	q := t.request(method, common)
-	if q.status = t.statuses(); len(q.status) == 0 {
-		q.status = []statuses{{200, 299}}
+	list := t.statuses()
+	if len(list) == 0 {
+		list = successes()
 	}
+	q.accepted = rules{{status: list}}
 	return q
 }
+
+func successes() []statuses { return []statuses{{200, 299}} }
 
 // request reads the form of a request. method is the default.
 // common has what all requests have.
@@ -115,13 +127,11 @@ func (t *table) request(method string, common question) question {
 	if !slices.Contains(methods, q.method) {
 		t.bad("method", "%q is not allowed; there is %s", q.method, strings.Join(methods, ", "))
 	}
-	sample := values{
-		varSKU: "a b/ü\"", varQuantity: "1", varRequest: "load-1", varToken: "t", varCursor: "2",
-		varPage: "1", varOffset: "0",
-	}
-	for _, name := range t.names {
+	sample := make(values)
+	for _, name := range t.known {
 		sample[name] = "1"
 	}
+	sample[varSKU] = "a b/ü\""
 	if path := q.path.path(sample); len(q.path) > 0 {
 		_, err := url.Parse("http://host" + path)
 		if !strings.HasPrefix(path, "/") || err != nil || strings.Contains(path, "#") {
@@ -150,33 +160,3 @@ func contentType(headers []header) string {
 	}
 	return "application/json"
 }
-
-func (t *table) deduction(common question) deduction {
-	d := deduction{
-		question: t.request(http.MethodPost, common),
-		accepted: t.rules("accepted", required),
-		soldOut:  t.rules("sold_out", optional),
-		orderID:  t.place("order_id", optional),
-		instance: t.place("instance", optional),
-		effect:   effect{t.place("read", optional), t.place("remaining", optional)},
-	}
-	if busy := t.rules("busy", optional); len(busy) > 0 {
-		d.busy = busy
-	}
-	for _, pair := range []struct {
-		a, b string
-		x, y rules
-	}{
-		{"accepted", "sold_out", d.accepted, d.soldOut},
-		{"accepted", "busy", d.accepted, d.busy},
-		{"sold_out", "busy", d.soldOut, d.busy},
-	} {
-		if status, both := pair.x.overlaps(pair.y); both {
-			t.bad(pair.b,
-				"takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
-				status, pair.a)
-		}
-	}
-	return d
-}
-

@@ -44,6 +44,9 @@ func (t *table) rules(key string, need bool) (list rules) {
 	if len(t.found) > before {
 		return nil
 	}
+	if key != "busy" && len(list) > 0 {
+		t.conditions = append(t.conditions, condition{entry{n.Line, t.field(key)}, list})
+	}
 	return list
 }
 

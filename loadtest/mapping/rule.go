@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -66,6 +67,18 @@ const (
 // matches reports whether any of the rules matches.
 func (r rules) matches(status int, s source) bool {
 	return slices.ContainsFunc(r, func(r rule) bool { return r.matches(status, s) })
+}
+
+// String returns the statuses of rules that name no field.
+func (r rules) String() string {
+	var list []statuses
+	for i := range r {
+		if !r[i].field.empty() {
+			return "what accepted names"
+		}
+		list = append(list, r[i].status...)
+	}
+	return fmt.Sprint(list)
 }
 
 // covers reports whether a reply with that status may match.
