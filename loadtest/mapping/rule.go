@@ -141,8 +141,13 @@ func (r *rule) overlaps(other *rule) (statuses, bool) {
 	if r.toldApart(other) {
 		return statuses{}, false
 	}
-	if len(r.status) == 0 || len(other.status) == 0 {
+	switch {
+	case len(r.status) == 0 && len(other.status) == 0:
 		return statuses{http.StatusOK, http.StatusOK}, true
+	case len(r.status) == 0:
+		return statuses{other.status[0].from, other.status[0].from}, true
+	case len(other.status) == 0:
+		return statuses{r.status[0].from, r.status[0].from}, true
 	}
 	for _, a := range r.status {
 		for _, b := range other.status {
