@@ -46,9 +46,8 @@ func (a *attack) begin(ctx, flight context.Context, out chan<- Record, workers *
 
 // send sends the n-th request. due is the planned time, or zero if none was planned.
 func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record {
-	ctx, cancel := context.WithTimeoutCause(ctx, a.plan.Timeout, errTimeout)
-	defer cancel()
 	order := a.order
+	order.Timeout = a.plan.Timeout
 	order.SKU, order.Quantity = a.mix.pick(n)
 	seq := a.base + n
 	order.RequestID = requestID(a.run, seq)

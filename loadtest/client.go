@@ -165,6 +165,7 @@ type Request struct {
 	Quantity  int64
 	Wait      *time.Duration // for the lock; nil: the strategy's default; 0: try once
 	RequestID string
+	Timeout   time.Duration // for each reply; 0: none
 
 	// IdempotencyKey is the value of the header; empty: none. With a key, net/http may send the request again by itself
 	// when a reused connection breaks. A client with concurrency 0 does not.
@@ -180,6 +181,14 @@ type LabOptions struct {
 	Unfenced   bool          // the store does not check the fence
 	IgnoreLoss bool          // continue after the lease is lost
 	Nested     string        // "holder" or "stranger": who acquires the lock again inside; empty: nobody
+}
+
+// Limit returns a context that ends when the time for a reply is over, if that is limited.
+func (r *Request) Limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.Timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 }
 
 // Query returns the parameters of r.
@@ -208,6 +217,8 @@ func (o *LabOptions) any() bool {
 
 // Deduct requests one deduction, once, until ctx ends. It returns no error: every way to end is an Outcome.
 func (c *Client) Deduct(ctx context.Context, r Request) Reply {
+	ctx, cancel := r.Limit(ctx)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+r.Endpoint+"?"+r.Query().Encode(), http.NoBody)
 	if err != nil {
 		return Reply{Outcome: Failed, Error: err.Error()}
@@ -225,7 +236,7 @@ func (c *Client) Deduct(ctx context.Context, r Request) Reply {
 // Attempt sends a deduction once, and calls classify to interpret the reply. Without a complete reply the outcome is
 // Failed if the request never had a connection, and Unknown otherwise. The texts of the result are within the bounds.
 func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply {
-	return c.keep(c.attempt(req, classify))
+	return c.Keep(c.attempt(req, classify))
 }
 
 func (c *Client) attempt(req *http.Request, classify func(*Answer) Reply) Reply {

@@ -59,8 +59,8 @@ func (t *textPool) keep(text string) string {
 	return text
 }
 
-// keep returns r within the bounds. A sale whose id cannot be kept has an unknown outcome.
-func (c *Client) keep(r Reply) Reply {
+// Keep returns r within the bounds. A sale whose id cannot be kept has an unknown outcome.
+func (c *Client) Keep(r Reply) Reply {
 	long := func(what, id string) {
 		if len(id) <= MaxID {
 			return

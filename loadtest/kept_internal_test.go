@@ -224,7 +224,7 @@ func FuzzReply(f *testing.F) {
 		}, Body: []byte(body)}
 		r := Record{
 			Seq: 1, Quantity: 1, SentAt: time.Unix(1, 0), DoneAt: time.Unix(1, 0),
-			Reply: c.keep(classify(Request{SKU: "pen", Quantity: 1}, ans)),
+			Reply: c.Keep(classify(Request{SKU: "pen", Quantity: 1}, ans)),
 		}
 		if err := r.check(); err != nil || size(&r.Reply) > 5*maxText {
 			t.Errorf("%d bytes: %+v: %v", size(&r.Reply), r.Reply, err)

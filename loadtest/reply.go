@@ -69,6 +69,8 @@ type Reply struct {
 	// how long a foreign API asks a client to wait before the next request; 0: it does not
 	Wait time.Duration `json:"-"`
 	*Receipt
+	// a deduction in several steps, which a mapping describes; nil: it is one request
+	Purchase *Purchase `json:"purchase,omitempty"`
 }
 
 // A Record is one request of a run with its reply. It is one line of a history.
@@ -97,16 +99,16 @@ const Late = 10 * time.Millisecond
 
 // Latency returns the time that the customer waited for the reply. In an open loop it counts from PlannedAt, so that it
 // includes the time for which the generator delayed the request (no coordinated omission). In a closed loop, which
-// plans no times, it counts from SentAt.
+// plans no times, it counts from SentAt. Waits that a busy service asked for are left out.
 func (r *Record) Latency() time.Duration {
 	if r.PlannedAt.IsZero() {
-		return r.DoneAt.Sub(r.SentAt)
+		return r.Service()
 	}
-	return r.DoneAt.Sub(r.PlannedAt)
+	return r.SentAt.Sub(r.PlannedAt) + r.Service()
 }
 
-// Service returns the time from sending the request to its reply.
-func (r *Record) Service() time.Duration { return r.DoneAt.Sub(r.SentAt) }
+// Service returns the time from sending the request to its reply, without waits that a busy service asked for.
+func (r *Record) Service() time.Duration { return r.DoneAt.Sub(r.SentAt) - r.Purchase.paused() }
 
 // Late reports whether an open loop sent r later than planned by more than Late: the generator did not keep up.
 func (r *Record) Late() bool { return !r.PlannedAt.IsZero() && r.SentAt.Sub(r.PlannedAt) > Late }
@@ -129,6 +131,8 @@ func (r *Record) check() error {
 		return errors.New("sent_at must not be earlier than planned_at")
 	case r.Outcome == Accepted && (r.Receipt == nil || r.OrderID == ""):
 		return errors.New("an accepted request must have order_id, read, remaining, version and epoch")
+	case !r.Purchase.valid():
+		return errors.New("the steps of a purchase must be some, and the one that decides among them")
 	case r.Outcome != Accepted && r.Receipt != nil:
 		return fmt.Errorf("a request with outcome %s cannot have read, remaining or version", r.Outcome)
 	}

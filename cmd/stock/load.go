@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,9 @@ func loadCommand(v voice) *cobra.Command {
 		Use:  "load --strategy NAME[,NAME...]|all",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.print {
+				return explainLoad(f.printMapping(cmd.OutOrStdout()), false)
+			}
 			err := f.read(cmd.Flags())
 			if err == nil {
 				err = f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -57,6 +61,7 @@ type loadFlags struct {
 	history, json     string
 	out               reportFlags
 	mustRace, noColor bool
+	print             bool // the mapping file, and nothing else
 
 	kept []string // files written besides those of out
 }
@@ -73,6 +78,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.token, "admin-token", "", "")
 	flags.StringSliceVarP(&f.strategies, "strategy", "s", nil, "")
 	flags.StringVar(&f.plan.Mapping, "mapping", "", "")
+	flags.BoolVar(&f.print, "print", false, "")
 	flags.StringVar(&f.plan.Store, "store", "", "")
 
 	flags.IntVarP(&f.requests, "requests", "n", 3000, "")
@@ -193,11 +199,37 @@ func (v voice) openTarget(url, token string, file *mapping.File, connections int
 	return client, nil
 }
 
-// readMapping reads the file of --mapping. Its errors are PlanErrors.
-func readMapping(path string) (*mapping.File, error) {
-	text, err := os.ReadFile(path)
+// mappingText returns the text of the file of --mapping. A name without a slash and a dot is of one that is shipped,
+// unless there is such a file. The errors are PlanErrors.
+func mappingText(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && name != "" && !strings.ContainsAny(name, `./\`) {
+		text, err = mapping.Shipped(name)
+	}
 	if err != nil {
 		return nil, wrong("mapping", err)
+	}
+	return text, nil
+}
+
+// printMapping writes the file of --mapping, so that it can be changed.
+func (f *loadFlags) printMapping(stdout io.Writer) error {
+	if f.plan.Mapping == "" {
+		return wrong("print", failure("wrong.print-alone"))
+	}
+	text, err := mappingText(f.plan.Mapping)
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(text)
+	return err
+}
+
+// readMapping reads the file of --mapping. Its errors are PlanErrors.
+func readMapping(path string) (*mapping.File, error) {
+	text, err := mappingText(path)
+	if err != nil {
+		return nil, err
 	}
 	m, err := mapping.Parse(text)
 	if err != nil {

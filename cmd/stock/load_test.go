@@ -476,6 +476,18 @@ func startShop(t *testing.T, program, flag string) string {
 	return url
 }
 
+func TestLoadPrintsAMapping(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile("../../loadtest/mapping/shops/medusa.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the file needs from the environment is not set.
+	if status, out, err := load(t.Context(), "--mapping", "medusa", "--print"); status != 0 || out != string(want) {
+		t.Errorf("status %d, %v\n%s", status, err, out)
+	}
+}
+
 func TestLoadRefusesMappings(t *testing.T) {
 	t.Parallel()
 	good := "../../loadtest/examples/shop/mapping.yaml"
@@ -489,6 +501,8 @@ func TestLoadRefusesMappings(t *testing.T) {
 		{"--mapping " + good + " --must-race", "--must-race: cannot stand with --mapping"},
 		{"--mapping " + good, "--sku: is needed with --mapping"},
 		{"--sku book --mapping nowhere.yaml", "--mapping: open nowhere.yaml"},
+		{"--sku book --mapping medus", `unknown mapping "medus"; did you mean medusa?`},
+		{"--print", "--print: is for --mapping"},
 		{"--sku b --mapping " + ids, "--sku: is b, of which the mapping has no ids; there is a"},
 		{"--sku a --skus 2 --mapping " + ids, "--sku: is a-1, of which the mapping has no ids"},
 		{"--warm-up 1s --mapping " + ids, "--warm-up: cannot stand with a mapping that has ids"},

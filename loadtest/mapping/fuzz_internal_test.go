@@ -40,7 +40,7 @@ func FuzzRules(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, b := file.deduct.accepted, file.deduct.soldOut
+		a, b := file.deduct[0].accepted, file.deduct[0].soldOut
 		if len(a) != 1 || len(b) != 1 || a[0].field.text != b[0].field.text || a[0].field.filtered() ||
 			a[0].predicate == contains && b[0].predicate == contains {
 			return

@@ -110,8 +110,12 @@ func FuzzMeaning(f *testing.F) {
 		f.Add(409, "text/html", body)
 	}
 	f.Fuzz(func(t *testing.T, status int, kind, body string) {
-		got := target.classify(loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"}, nil,
-			&loadtest.Answer{Status: status, Header: http.Header{"Content-Type": {kind}}, Body: []byte(body)})
+		ans := &loadtest.Answer{Status: status, Header: http.Header{"Content-Type": {kind}}, Body: []byte(body)}
+		p := &purchase{Target: target, request: loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"}}
+		reply := turn{source: source{doc: document(ans.Body), header: ans.Header}}
+		reply.Reply = target.classify(&target.deduct[0], reply.source, ans)
+		p.conclude(0, reply)
+		got := p.reply
 		accepted := got.Outcome == loadtest.Accepted
 		if got.Outcome == "" || accepted != (got.Receipt != nil) || accepted && got.OrderID == "" ||
 			accepted && !got.Blind && (got.Read > 100 || got.Remaining != got.Read-1) {

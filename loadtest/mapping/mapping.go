@@ -14,16 +14,32 @@ import (
 // replies mean. Parse makes a File; loadtest/README.md documents the format. A File is read-only, and safe for
 // concurrent use.
 type File struct {
-	name   string    // of the strategy in reports
-	set    *question // nil: the stock is set by other means
+	name   string // of the strategy in reports
+	set    []step // empty: the stock is set by other means
 	read   reading
-	deduct deduction
+	deduct []step
+	sells  int      // index in deduct of the step from which on units may be gone
 	orders *listing // nil: the API lists none
 
-	ids     map[string]values // by SKU: its other names
-	skus    []string          // of ids, in the order of the file
-	late    time.Duration     // until orders and stock must show a sale; 0: loadtest.LateLimit
-	secrets map[string]string // from the environment: what is shown in place of each
+	ids        map[string]values // by SKU: its other names
+	skus       []string          // of ids, in the order of the file
+	late       time.Duration     // until orders and stock must show a sale; 0: loadtest.LateLimit
+	secrets    map[string]string // from the environment: what is shown in place of each
+	conditions []condition       // all rules but those for busy replies
+	unused     []entry           // saved values that nothing uses
+	needs      []string          // variables that set saves, and other requests use
+}
+
+// An entry is a key of the file, as mistakes in it are told.
+type entry struct {
+	line  int
+	field string // such as deduct.path
+}
+
+// A condition is the rules under one key.
+type condition struct {
+	entry
+	rules
 }
 
 // Name returns the name of the strategy in reports.
@@ -35,25 +51,31 @@ func (f *File) SKUs() []string { return f.skus }
 // Late returns how late the API may show a sale in its orders and stock. 0 means loadtest.LateLimit.
 func (f *File) Late() time.Duration { return f.late }
 
-// Accepts reports whether a reply with that status is always accepted, or only sometimes, depending on its body.
+// Accepts reports whether a reply with that status is always accepted, or only sometimes, depending on its body, or on
+// the step that it replies to.
 func (f *File) Accepts(status int) (always, sometimes bool) {
-	if !f.deduct.accepted.covers(status) {
+	s := &f.deduct[f.sells]
+	if len(f.deduct) > 1 {
+		return false, s.accepted.covers(status) || s.pending.covers(status)
+	}
+	if !s.accepted.covers(status) {
 		return false, false
 	}
-	alone := f.deduct.accepted.always(status) && !f.deduct.soldOut.covers(status) && !f.deduct.busy.covers(status)
+	alone := s.accepted.always(status) && !s.soldOut.covers(status) && !s.busy.covers(status)
 	return alone, !alone
 }
 
 // A question is the form of one request.
 type question struct {
-	method  string
-	path    template
-	body    template // empty: none
-	isJSON  bool     // whether the body is a table, in which the values are escaped for JSON
-	headers []header
-	status  []statuses // statuses of success
-	busy    rules      // replies after which it is sent again
-	link    *url.URL   // in place of path, if an earlier reply has led to it; nil: it has not
+	method    string
+	path      template
+	body      template // empty: none
+	isJSON    bool     // whether the body is a table, in which the values are escaped for JSON
+	headers   []header
+	accepted  rules    // replies of success
+	byDefault bool     // accepted is for what no other rule takes
+	busy      rules    // replies after which it is sent again, unless it sells
+	link      *url.URL // in place of path, if an earlier reply has led to it; nil: it has not
 }
 
 // kind returns the media type of the body.
@@ -79,13 +101,31 @@ type reading struct {
 	quantity, less place // less may be empty
 }
 
-// A deduction says how to request a deduction, and what the replies mean.
-type deduction struct {
+// A step is one of the requests that set the stock or make a purchase, in order. A mapping without steps has one.
+type step struct {
 	question
-	accepted, soldOut rules // soldOut may be empty, as busy: the API has no such reply
-
+	entry
+	name              string // its number if it has no other
+	sells, busyFirst  bool   // busyFirst: a busy reply means nothing else
+	soldOut, pending  rules  // may be empty: the API has no such reply
+	repeat            *repetition
+	saves             []saving
 	orderID, instance place // may be empty
 	effect
+}
+
+// A repetition sends a request again while a reply matches, or until one does.
+type repetition struct {
+	while        rules
+	until        bool // until a reply matches, not while
+	every, limit time.Duration
+}
+
+// A saving keeps a value of a reply for later requests.
+type saving struct {
+	entry
+	name string
+	at   place
 }
 
 // An effect is where a reply or an order reports what the sale read and wrote. Both places may be empty.

@@ -52,6 +52,10 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 		question: t.orders.question, values: t.values(sku), ids: make(map[string]bool),
 		seen: map[string]bool{"": true},
 	}
+	if err := t.ready(w.values); err != nil {
+		return nil, "", err
+	}
+	w.values[varCursor] = ""
 	for more := true; more; {
 		w.values[varPage], w.values[varOffset] = strconv.Itoa(w.pages+1), strconv.Itoa(w.entries)
 		got, err := t.ask(ctx, &w.question, w.values)

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -68,6 +69,18 @@ func (r rules) matches(status int, s source) bool {
 	return slices.ContainsFunc(r, func(r rule) bool { return r.matches(status, s) })
 }
 
+// String returns the statuses of rules that name no field.
+func (r rules) String() string {
+	var list []statuses
+	for i := range r {
+		if !r[i].field.empty() {
+			return "what accepted names"
+		}
+		list = append(list, r[i].status...)
+	}
+	return fmt.Sprint(list)
+}
+
 // covers reports whether a reply with that status may match.
 func (r rules) covers(status int) bool {
 	return slices.ContainsFunc(r, func(r rule) bool { return len(r.status) == 0 || within(r.status, status) })
@@ -128,8 +141,13 @@ func (r *rule) overlaps(other *rule) (statuses, bool) {
 	if r.toldApart(other) {
 		return statuses{}, false
 	}
-	if len(r.status) == 0 || len(other.status) == 0 {
+	switch {
+	case len(r.status) == 0 && len(other.status) == 0:
 		return statuses{http.StatusOK, http.StatusOK}, true
+	case len(r.status) == 0:
+		return statuses{other.status[0].from, other.status[0].from}, true
+	case len(other.status) == 0:
+		return statuses{r.status[0].from, r.status[0].from}, true
 	}
 	for _, a := range r.status {
 		for _, b := range other.status {

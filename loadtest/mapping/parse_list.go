@@ -1,0 +1,81 @@
+package mapping
+
+import (
+	"net/http"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func (t *table) listing(common question) *listing {
+	l := &listing{
+		question:  t.call(http.MethodGet, common),
+		list:      t.place("list", required),
+		where:     t.where(),
+		orderID:   t.entryPlace("order_id", required),
+		quantity:  t.entryPlace("quantity", required),
+		requestID: t.entryPlace("request_id", optional),
+		effect:    effect{t.entryPlace("read", optional), t.entryPlace("remaining", optional)},
+	}
+	l.next = t.paging()
+	asks := func(names ...string) bool {
+		return slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool {
+			return slices.Contains(names, p.variable)
+		})
+	}
+	switch counts := l.next.form == byPages || l.next.form == byTotal; {
+	case asks(varCursor) && l.next.form != byCursor:
+		t.bad("next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page", varCursor)
+	case l.next.form == byCursor && !asks(varCursor):
+		t.bad("next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
+	case asks(varPage, varOffset) && !counts:
+		t.bad("next", "is missing: {{%s}} and {{%s}} need pages or total, the place where a reply tells how many "+
+			"there are", varPage, varOffset)
+	case counts && !asks(varPage, varOffset):
+		t.bad("next", "needs {{%s}} or {{%s}} in path or body, or the same page would be asked for without end",
+			varPage, varOffset)
+	}
+	return l
+}
+
+// paging reads how the list goes on: the place of a cursor, or a table with one of the forms.
+func (t *table) paging() (p paging) {
+	n := t.value("next", optional)
+	if n == nil {
+		return p
+	}
+	if target(n).Kind == yaml.ScalarNode {
+		if p.at = t.place("next", optional); !p.at.empty() {
+			p.form = byCursor
+		}
+		return p
+	}
+	of := t.table(t.field("next"), n)
+	if of == nil {
+		return p
+	}
+	of.known = t.known
+	var given []string
+	for _, form := range []pagingForm{byCursor, byLink, byPages, byTotal} {
+		text := of.text(string(form), optional)
+		if text == "" {
+			continue
+		}
+		given, p.form = append(given, string(form)), form
+		switch {
+		case form != byLink:
+			p.at = of.place(string(form), optional)
+		case text != "next":
+			of.bad(string(form), "%q is not known; there is next, the link with rel=\"next\" in the Link header", text)
+		}
+	}
+	if p.form == byCursor {
+		p.more = of.place("more", optional)
+	}
+	before := len(t.found)
+	of.done()
+	if len(given) != 1 && len(t.found) == before {
+		t.bad("next", "must have one of cursor, link, pages and total, and has %d of them", len(given))
+	}
+	return p
+}
