@@ -16,7 +16,7 @@ func TestAWaiterTakesNoOldGrant(t *testing.T) {
 		n.next(w)
 	}
 	for message, want := range map[string]lock.Fence{
-		"p:1 me\n7\n1\n64": lock.NoFence, "p:1 me\n7\n2\n128": 128, "p:2 me\n2\n64": lock.NoFence, "p:1\n2": lock.NoFence,
+		"p:1 me\n7\n1\n64": lock.NoFence, "p:1 me\n7\n2\n128": 128, "p:2 me\n2\n64": lock.NoFence, "p:1\n2": 0,
 	} {
 		if g, ok := parseGrant(message); ok {
 			n.notify(g)
