@@ -165,8 +165,6 @@ var arrows = map[string]struct {
 	"lock/locktest/server":     {nil, "it starts servers, and knows nothing of what is built on them"},
 	"lock/locktest/servertest": {[]string{"lock/locktest/server"}, "servers for tests"},
 	"lock/locktest/wire":       {nil, "bytes between any client and any server"},
-	"lock/explore":             {nil, "a search in a graph, for tests: it knows no lock"},
-	"lock/explore/pureredis":   {nil, "Redis as a function, for tests: what it runs is its caller's"},
 
 	// The class.
 	"lab/class": {
@@ -247,8 +245,8 @@ var thirdParty = map[string]struct {
 	},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
-		[]string{"lock/locktest/server", "lock/explore/pureredis", "repo/repotest"},
-		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",
+		[]string{"lock/locktest/server", "repo/repotest"},
+		"a stand-in for a computer without redis-server",
 	},
 }
 

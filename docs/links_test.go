@@ -32,7 +32,7 @@ func pages(t *testing.T, patterns ...string) (files []string) {
 func everyPage(t *testing.T) []string {
 	t.Helper()
 	return pages(t, "*.md", "docs/*.md", "docs/lessons/*.md", "docs/adr/*.md", "loadtest/*.md", "lock/*.md",
-		"lock/explore/*.md", "tools/bench/*.md")
+		"tools/bench/*.md")
 }
 
 func document(t *testing.T, file string) string {

@@ -40,23 +40,6 @@ func (r *rented) Acquire(ctx context.Context, key string, o lock.Options) (*lock
 	return lease, nil
 }
 
-func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
-	r := &rented{}
-	func() {
-		defer func() { _ = recover() }()
-		_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error { panic("work") })
-	}()
-	if r.frees != 1 {
-		t.Fatalf("freed %d times, want 1", r.frees)
-	}
-	if err := lock.Do(
-		t.Context(), r, "k", lock.Options{TryOnce: true},
-		func(context.Context, lock.Fence) error { return nil },
-	); err != nil {
-		t.Fatalf("the key is still held: %v", err)
-	}
-}
-
 // Of a loss that nobody has noticed before, the server's answer to the release tells.
 func TestDoReturnsTheLossThatItsReleaseFinds(t *testing.T) {
 	for _, found := range []error{lock.ErrExpired, lock.ErrTaken} {
@@ -107,20 +90,6 @@ func TestDoTellsWorkThatWentOnOfTheLoss(t *testing.T) {
 	}
 }
 
-func TestDoReenters(t *testing.T) {
-	r := &rented{}
-	var inner lock.Fence
-	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		return lock.Do(ctx, r, "k", lock.Options{TryOnce: true}, func(_ context.Context, f lock.Fence) error {
-			inner = f
-			return nil
-		})
-	})
-	if err != nil || inner != 7 || r.frees != 1 {
-		t.Errorf("err = %v, inner fence = %d, freed %d times; want nil, 7, 1", err, inner, r.frees)
-	}
-}
-
 // Work that holds several keys finds each of its leases again, and no others.
 func TestDoReentersUnderAnOuterLease(t *testing.T) {
 	r, nothing := &rented{}, func(context.Context, lock.Fence) error { return nil }
@@ -132,47 +101,6 @@ func TestDoReentersUnderAnOuterLease(t *testing.T) {
 	})
 	if err != nil || r.frees != 2 {
 		t.Errorf("err = %v, freed %d times; want nil, twice", err, r.frees)
-	}
-}
-
-func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
-	r, other := &rented{}, &rented{}
-	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		for name, try := range map[string]func() error{
-			"another context": func() error {
-				nothing := func(context.Context, lock.Fence) error { return nil }
-				return lock.Do(t.Context(), r, "k", lock.Options{TryOnce: true}, nothing)
-			},
-		} {
-			if err := try(); !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("%s: err = %v, want ErrHeld", name, err)
-			}
-		}
-		for _, l := range []lock.Locker{r, other} {
-			if err := lock.Do(
-				ctx, l, "another key", lock.Options{TryOnce: true},
-				func(context.Context, lock.Fence) error { return nil },
-			); err != nil {
-				t.Errorf("another key: %v", err)
-			}
-		}
-		return nil
-	})
-}
-
-func TestDoWaitsAndWorksUnderDifferentContexts(t *testing.T) {
-	r := &rented{}
-	wait, leave := context.WithCancel(t.Context())
-	err := lock.Do(t.Context(), r, "k", lock.Options{Wait: wait}, func(ctx context.Context, _ lock.Fence) error {
-		leave() // the client goes away while we work
-		return ctx.Err()
-	})
-	if err != nil {
-		t.Errorf("the work was ended with the wait: %v", err)
-	}
-	err = lock.Do(t.Context(), r, "k", lock.Options{Wait: wait}, func(context.Context, lock.Fence) error { return nil })
-	if err != nil {
-		t.Errorf("a free lock needs no wait: %v", err)
 	}
 }
 
@@ -220,34 +148,6 @@ func TestReleaseFindsALossThatNobodyNoticed(t *testing.T) {
 			t.Errorf("Err = %v, want ErrReleased: work had ended as planned", lease.Err())
 		}
 	}
-}
-
-// No renewal may outlive the release: it would renew the next holder's key, or a key for nobody.
-func TestReleaseWaitsForTheWatchdog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		renewing, freed := false, false
-		lease, _ := lock.NewLease("k", 1, func(context.Context) error {
-			if renewing {
-				t.Error("freed while a renewal was under way")
-			}
-			freed = true
-			return nil
-		})
-		lease.KeepAlive(
-			time.Now(),
-			lock.Renewal{TTL: 3 * time.Second, Every: time.Second, Renew: func(ctx context.Context) error {
-				renewing = true
-				<-ctx.Done()
-				renewing = false
-				return ctx.Err()
-			}},
-		)
-		time.Sleep(1500 * time.Millisecond)
-		_ = lease.Release()
-		if !freed {
-			t.Error("not freed")
-		}
-	})
 }
 
 func TestObserve(t *testing.T) {
@@ -353,19 +253,6 @@ func TestDoDoesNotReenterALostLease(t *testing.T) {
 	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
 		t.Errorf("err = %v, want the loss", err)
 	}
-}
-
-// The ctx of the work says why it has ended.
-func TestDoTellsTheWorkWhyItEnds(t *testing.T) {
-	r := &rented{}
-	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		r.lose(lock.ErrTaken)
-		<-ctx.Done()
-		if err := context.Cause(ctx); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
-			t.Errorf("the work was told %v", err)
-		}
-		return nil
-	})
 }
 
 // The wait of WithWait bounds the wait for the lock.

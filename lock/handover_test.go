@@ -369,33 +369,6 @@ func TestHandOverOfCallersThatTryOnce(t *testing.T) {
 	})
 }
 
-// Those who give up leave the key free, and are told that it was held. A caller that comes too late asks nobody.
-func TestHandOverLeavesNobodyBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{}
-		h := HandOver(m, Bound{})
-		elsewhere := acquire(t, m, "elsewhere")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		l := newLine(t)
-		for i := range 5 {
-			l.come(ctx, h, fmt.Sprint(i), second)
-		}
-		l.all.Wait()
-		for who, err := range l.errs {
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s was told %v", who, err)
-			}
-		}
-		empty(t, h)
-		_, err := h.Acquire(ctx, "k", Options{})
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrHeld) {
-			t.Errorf("too late: %v", err)
-		}
-		_ = elsewhere.Release()
-	})
-}
-
 func names(s State) (all []string) {
 	if s.Holder != nil {
 		all = append(all, s.Holder.Who)

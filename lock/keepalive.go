@@ -34,9 +34,9 @@ func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Mill
 // because the limit has a timer of its own; only the return of keepAlive waits for the renewal. A paused process does
 // not run this timer either: it notices the loss when it wakes, and only a fence stops its write.
 func keepAlive(
-	held, renewing context.Context, sent time.Time, r Renewal, extended func(Term), lost func(error),
+	held, renewing context.Context, sent time.Time, r Renewal, extended func(term), lost func(error),
 ) {
-	t := r.Begin(sent)
+	t := r.begin(sent)
 	for {
 		renew := r.Every > 0 && renewing.Err() == nil
 		timer := time.NewTimer(time.Until(r.wake(t, renew)))
@@ -47,7 +47,7 @@ func keepAlive(
 		case <-timer.C:
 		}
 		now := time.Now()
-		if err := r.Over(t, now); err != nil {
+		if err := r.over(t, now); err != nil {
 			lost(err)
 			return
 		}
@@ -56,7 +56,7 @@ func keepAlive(
 		}
 		switch err := r.request(renewing, t, lost); {
 		case err == nil:
-			t = r.Renewed(t, now)
+			t = r.renewed(t, now)
 			extended(t)
 		case held.Err() != nil:
 			return
@@ -64,58 +64,57 @@ func keepAlive(
 			lost(err)
 			return
 		default:
-			t.Next = time.Now().Add(r.Every / 10)
+			t.next = time.Now().Add(r.Every / 10)
 		}
 	}
 }
 
-// A Term is the holder's view of the time left of its lease. It holds values and no clock, so that both a lease and
-// the model of a lock can use it.
-type Term struct {
-	Sent  time.Time // a time before the request that acquired the lease was sent
-	Until time.Time // until then the holder may rely on the lease
-	Next  time.Time // when the next renewal is due
+// A term is the holder's view of the time left of its lease.
+type term struct {
+	sent  time.Time // a time before the request that acquired the lease was sent
+	until time.Time // until then the holder may rely on the lease
+	next  time.Time // when the next renewal is due
 }
 
-// Begin returns the term of a lease that was granted to a request sent at sent.
-func (r Renewal) Begin(sent time.Time) Term {
+// begin returns the term of a lease that was granted to a request sent at sent.
+func (r Renewal) begin(sent time.Time) term {
 	if r.First > 0 {
-		return Term{sent, sent.Add(Valid(r.First)), sent.Add(r.First / 3)}
+		return term{sent, sent.Add(Valid(r.First)), sent.Add(r.First / 3)}
 	}
-	return Term{sent, sent.Add(Valid(r.TTL)), sent.Add(r.Every)}
+	return term{sent, sent.Add(Valid(r.TTL)), sent.Add(r.Every)}
 }
 
-// Renewed returns the term after a granted renewal. asked is a time before its request was sent.
-func (r Renewal) Renewed(t Term, asked time.Time) Term {
-	t.Until = asked.Add(Valid(r.TTL))
-	t.Next = asked.Add(r.Every)
+// renewed returns the term after a granted renewal. asked is a time before its request was sent.
+func (r Renewal) renewed(t term, asked time.Time) term {
+	t.until = asked.Add(Valid(r.TTL))
+	t.next = asked.Add(r.Every)
 	return t
 }
 
-// Over returns nil while the term lasts, and then the reason why it ended, which matches ErrExpired.
-func (r Renewal) Over(t Term, now time.Time) error {
+// over returns nil while the term lasts, and then the reason why it ended, which matches ErrExpired.
+func (r Renewal) over(t term, now time.Time) error {
 	switch {
-	case !now.Before(t.Until):
-		return &ExpiredError{After: now.Sub(t.Sent).Round(time.Millisecond)}
-	case r.Max > 0 && now.Sub(t.Sent) >= r.Max:
+	case !now.Before(t.until):
+		return &ExpiredError{After: now.Sub(t.sent).Round(time.Millisecond)}
+	case r.Max > 0 && now.Sub(t.sent) >= r.Max:
 		return &ExpiredError{After: r.Max, Maximum: true}
 	}
 	return nil
 }
 
 // due returns the time when a lease, requested at sent, first needs its keeper.
-func (r Renewal) due(sent time.Time) time.Time { return r.wake(r.Begin(sent), r.Every > 0) }
+func (r Renewal) due(sent time.Time) time.Time { return r.wake(r.begin(sent), r.Every > 0) }
 
 // end returns the time when the term ends if it is not renewed.
-func (r Renewal) end(t Term) time.Time { return r.wake(t, false) }
+func (r Renewal) end(t term) time.Time { return r.wake(t, false) }
 
 // wake returns the first time at which a renewal is due or the term ends.
-func (r Renewal) wake(t Term, renew bool) time.Time {
-	wake := t.Until
-	if renew && t.Next.Before(wake) {
-		wake = t.Next
+func (r Renewal) wake(t term, renew bool) time.Time {
+	wake := t.until
+	if renew && t.next.Before(wake) {
+		wake = t.next
 	}
-	if limit := t.Sent.Add(r.Max); r.Max > 0 && limit.Before(wake) {
+	if limit := t.sent.Add(r.Max); r.Max > 0 && limit.Before(wake) {
 		wake = limit
 	}
 	return wake
@@ -123,9 +122,9 @@ func (r Renewal) wake(t Term, renew bool) time.Time {
 
 // request tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves
 // time to retry. If the term ends meanwhile, request calls lost without waiting for the renewal.
-func (r Renewal) request(ctx context.Context, t Term, lost func(error)) error {
+func (r Renewal) request(ctx context.Context, t term, lost func(error)) error {
 	end := r.end(t)
-	over := time.AfterFunc(time.Until(end), func() { lost(r.Over(t, time.Now())) })
+	over := time.AfterFunc(time.Until(end), func() { lost(r.over(t, time.Now())) })
 	defer over.Stop()
 	limit := time.Now().Add(r.Every)
 	if end.Before(limit) {

@@ -30,7 +30,7 @@ func keep(
 		}
 		done := make(chan struct{})
 		go func() {
-			keepAlive(held, renewing, sent, k, func(Term) {}, func(reason error) {
+			keepAlive(held, renewing, sent, k, func(term) {}, func(reason error) {
 				err = reason
 				release()
 			})
@@ -143,7 +143,7 @@ func TestKeepAliveHungRenewal(t *testing.T) {
 		}}
 		done := make(chan struct{})
 		go func() {
-			keepAlive(held, held, sent, k, func(Term) {}, func(err error) { t.Errorf("lost: %v", err) })
+			keepAlive(held, held, sent, k, func(term) {}, func(err error) { t.Errorf("lost: %v", err) })
 			close(done)
 		}()
 		time.Sleep(45 * time.Second)

@@ -153,7 +153,7 @@ func (l *Lease) Until() time.Time {
 // The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
 // earlier and needs none.
 func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
-	l.until = r.end(r.Begin(sent))
+	l.until = r.end(r.begin(sent))
 	l.kept = make(chan struct{})
 	l.due = time.AfterFunc(time.Until(r.due(sent)), func() {
 		defer close(l.kept)
@@ -164,7 +164,7 @@ func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
 			stop()
 		}
 		l.mu.Unlock()
-		extended := func(t Term) {
+		extended := func(t term) {
 			l.mu.Lock()
 			l.until = r.end(t)
 			l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,25 +87,30 @@ func TestKeptLeases(t *testing.T) {
 }
 
 // A release that comes in the middle of a renewal ends it and waits for it: no renewal may reach the server after
-// the key was freed.
-func TestReleaseWaitsForARenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var order []string
-		l, _ := NewLease("key", NoFence, func(context.Context) error {
-			order = append(order, "freed")
-			return nil
+// the key was freed, or was left to run out.
+func TestTheEndWaitsForARenewal(t *testing.T) {
+	for want, end := range map[string]func(*Lease){
+		"renewed, freed": func(l *Lease) { _ = l.Release() }, "renewed": (*Lease).Abandon,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var order []string
+			l, _ := NewLease("key", NoFence, func(context.Context) error {
+				order = append(order, "freed")
+				return nil
+			})
+			l.KeepAlive(time.Now(), Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(ReleaseTimeout / 4)
+				order = append(order, "renewed")
+				return ctx.Err()
+			}})
+			time.Sleep(ttl/3 + time.Second)
+			end(l)
+			if got := strings.Join(order, ", "); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
 		})
-		l.KeepAlive(time.Now(), Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(ReleaseTimeout / 4)
-			order = append(order, "renewed")
-			return ctx.Err()
-		}})
-		time.Sleep(ttl/3 + time.Second)
-		if err := l.Release(); err != nil || len(order) != 2 || order[0] != "renewed" {
-			t.Errorf("%v, %v", order, err)
-		}
-	})
+	}
 }
 
 // A client may ignore its ctx and wait for as long as its own settings say. Neither the loss nor the release waits for

@@ -10,19 +10,6 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// Nested work under a lost lease is told of the loss.
-func TestDoTellsNestedWorkOfTheLoss(t *testing.T) {
-	r := &rented{}
-	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		r.lose(lock.ErrTaken)
-		err := lock.Do(ctx, r, "k", lock.Options{}, func(context.Context, lock.Fence) error { return nil })
-		if !errors.Is(err, lock.ErrTaken) {
-			t.Errorf("err = %v, want the loss", err)
-		}
-		return nil
-	})
-}
-
 // A DownError is an ErrDown, and nothing else.
 func TestDownErrorIsErrDown(t *testing.T) {
 	err := error(&driver.DownError{Server: "redis", Reason: "no answer"})
@@ -92,30 +79,13 @@ func TestObserveTellsTheError(t *testing.T) {
 
 // Who asked for abandoned leases alone is told of them.
 func TestObserveOnlyAbandonedLeases(t *testing.T) {
-	told := make(chan struct{})
-	l := lock.Observe(stranding{}, lock.Events{Abandoned: func() { close(told) }})
+	told := 0
+	l := lock.Observe(stranding{}, lock.Events{Abandoned: func() { told++ }})
 	lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease.Abandon()
-	select {
-	case <-told:
-	case <-time.After(time.Minute):
-		t.Error("nobody was told")
-	}
-}
-
-// What is not known of a holder is not told.
-func TestHeldErrorSaysWhatIsKnown(t *testing.T) {
-	for want, err := range map[string]lock.HeldError{
-		`lock "k" is held`:                          {Key: "k"},
-		`lock "k" is held by app-1/r`:               {Key: "k", Holder: "app-1/r"},
-		`lock "k" is held for up to 2s`:             {Key: "k", Remaining: 2 * time.Second},
-		`lock "k" is held by app-1/r for up to 1ns`: {Key: "k", Holder: "app-1/r", Remaining: 1},
-	} {
-		if err.Error() != want {
-			t.Errorf("%q, want %q", err.Error(), want)
-		}
+	if lease.Abandon(); told != 1 {
+		t.Errorf("told %d times", told)
 	}
 }

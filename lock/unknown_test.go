@@ -13,7 +13,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/local"
 )
 
 // What becomes of the key when work ends so.
@@ -114,20 +113,6 @@ func TestDoKeepsTheKeyAfterAPanic(t *testing.T) {
 	}
 }
 
-// Every key that work holds by Do is kept, those of other lockers too.
-func TestDoKeepsAllKeysOfTheWork(t *testing.T) {
-	a, b := &rented{}, &rented{}
-	_ = lock.Do(t.Context(), a, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		return lock.Do(
-			ctx, b, "k", lock.Options{},
-			func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
-		)
-	})
-	if a.frees != 0 || b.frees != 0 {
-		t.Errorf("freed %d and %d times", a.frees, b.frees)
-	}
-}
-
 // A lease that was lost before leaves on the server what may be ours there: the write may still come.
 func TestDoOfALostLeaseAndAnUnknownOutcome(t *testing.T) {
 	r := &rented{}
@@ -178,25 +163,6 @@ func TestAbandonAfterReleaseDoesNothing(t *testing.T) {
 	lease.Abandon()
 	if !errors.Is(lease.Err(), lock.ErrReleased) || r.frees != 1 {
 		t.Errorf("Err = %v, freed %d times", lease.Err(), r.frees)
-	}
-}
-
-// A key that no server frees is given back when its time is over, to who waits.
-func TestAMutexDoesNotKeepAnAbandonedKeyForEver(t *testing.T) {
-	for _, row := range []struct{ linger, want time.Duration }{{0, 10 * time.Second}, {time.Minute, time.Minute}} {
-		synctest.Test(t, func(t *testing.T) {
-			m := &local.Mutex{Linger: row.linger}
-			began := time.Now()
-			_ = lock.Do(
-				t.Context(), m, "k", lock.Options{},
-				func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown },
-			)
-			lease, err := m.Acquire(t.Context(), "k", lock.Options{})
-			if err != nil || time.Since(began) != row.want {
-				t.Errorf("%v after %v, want the key after %v", err, time.Since(began), row.want)
-			}
-			_ = lease.Release()
-		})
 	}
 }
 

@@ -2,7 +2,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -16,12 +15,11 @@ import (
 // load balancer there is always another instance. It is dangerous because it passes every test that runs one process.
 // It issues no fence, because counters of two processes cannot be compared.
 //
-// A key has no time limit. If the outcome of its holder's work is unknown, the key stays taken for Linger.
-type Mutex struct {
-	Linger time.Duration // how long an abandoned key stays taken, see [lock.Lease.Abandon]; 0: 10 s
+// A key has no time limit. If the outcome of its holder's work is unknown, the key stays taken for ten seconds.
+type Mutex struct{ queue lock.Queue }
 
-	queue lock.Queue
-}
+// linger is how long an abandoned key stays taken, see [lock.Lease.Abandon].
+const linger = 10 * time.Second
 
 // Promise is what it promises.
 func (*Mutex) Promise() driver.Promise {
@@ -42,7 +40,7 @@ func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		m.queue.Leave(key)
 		return nil
 	})
-	lease.Linger(cmp.Or(m.Linger, 10*time.Second))
+	lease.Linger(linger)
 	return lease, nil
 }
 

@@ -61,8 +61,10 @@ func TestRefusalsAreNamed(t *testing.T) {
 func TestARequestThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	each(t, prefixes, time.Hour, func(t *testing.T, s *server.Server, c *redis.Client, _ lock.Locker) {
-		p, through := wired(t, s.Addr)
-		l := open(t, prefix(t), through, time.Hour)
+		p, _ := wired(t, s.Addr)
+		l := open(t, prefix(t), closer(t, redis.NewClient(&redis.Options{
+			Addr: p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Second,
+		})), time.Hour)
 		release(t, acquire(t, l, "k"))
 		request := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("{k}"), Do: wire.Hold})
 		gone := errors.New("the caller went away")

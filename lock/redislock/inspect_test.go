@@ -132,7 +132,9 @@ func TestEvict(t *testing.T) {
 			(err != nil || state.Holder == nil || state.Holder.Who != "waiter") {
 			t.Errorf("it is not granted in the same step: %+v, %v", state.Holder, err)
 		}
-		fences = append(fences, (<-got).Fence())
+		next := <-got
+		t.Cleanup(func() { _ = next.Release() })
+		fences = append(fences, next.Fence())
 		c.ConfigSet(t.Context(), "maxmemory", "1")
 		evict()
 		if !slices.IsSorted(fences) || len(slices.Compact(fences)) != 5 {

@@ -188,6 +188,11 @@ func exists(t testing.TB, c redis.UniversalClient, key string) bool {
 	return c.Exists(t.Context(), key).Val() == 1
 }
 
+// queued reports whether n contenders wait for a key of a Watchdog.
+func queued(t *testing.T, c redis.UniversalClient, key string, n int64) func() bool {
+	return func() bool { return c.LLen(t.Context(), "watchdog:{"+key+"}:queue").Val() == n }
+}
+
 // tripCounter counts the requests that a client waits for.
 type tripCounter struct{ n atomic.Int64 }
 

@@ -93,16 +93,6 @@ func subscribed(t *testing.T, c redis.UniversalClient, n int64) func() bool {
 	return func() bool { return c.PubSubNumSub(t.Context(), "rlock:free").Val()["rlock:free"] == n }
 }
 
-// The key is a hash with the holder and how often it has entered, as Redisson's is.
-func TestRLockIsAHash(t *testing.T) {
-	t.Parallel()
-	c, key := client(t, servers.Redis(t).Addr), locktest.FreshKey()
-	acquire(t, open(t, "rlock", c, 0), key)
-	if found := c.HVals(t.Context(), "rlock:{"+key+"}").Val(); len(found) != 1 || found[0] != "1" {
-		t.Errorf("the hash has %q, want one field with 1", found)
-	}
-}
-
 // A waiter asks nothing while nothing happens, even if other keys are released. It asks once more when it listens, and
 // a busy computer may let it do so late. A watchdog would ask every time.
 func TestRLockSleeps(t *testing.T) {
