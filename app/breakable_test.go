@@ -12,6 +12,7 @@ import (
 // A breakable is a Redis and a MariaDB that tests stop, reconfigure and empty, one test at a time.
 type breakable struct {
 	redis, mysql *server.Server
+	secure       string          // the address of the Redis with TLS
 	dsn          string          // of root
 	ca           *servertest.CA  // of both, which are also reached over TLS
 	pair         servertest.Pair // of the MariaDB
@@ -23,13 +24,20 @@ func TestServersThatBreak(t *testing.T) {
 	lone := &breakable{ca: servertest.NewCA(t, "ours")}
 	lone.pair = lone.ca.Issue(t, "127.0.0.1")
 	pair := lone.ca.Issue(t, "127.0.0.1")
+	var port string
+	lone.secure, port = servertest.Reserve(t)
 	stack := servertest.Start(t, server.Options{
-		Want:     []server.Kind{server.Redis, server.MySQL},
-		RedisTLS: &server.TLS{Cert: pair.Cert, Key: pair.Key, CA: lone.ca.File},
-		More: map[server.Kind][]string{server.MySQL: {
-			"--ssl-cert=" + lone.pair.Cert, "--ssl-key=" + lone.pair.Key, "--ssl-ca=" + lone.ca.File,
-			"--log-bin=binlog", "--server-id=1", "--binlog-format=MIXED",
-		}},
+		Want: []server.Kind{server.Redis, server.MySQL},
+		More: map[server.Kind][]string{
+			server.Redis: {
+				"--tls-port", port, "--tls-auth-clients", "no",
+				"--tls-cert-file", pair.Cert, "--tls-key-file", pair.Key, "--tls-ca-cert-file", lone.ca.File,
+			},
+			server.MySQL: {
+				"--ssl-cert=" + lone.pair.Cert, "--ssl-key=" + lone.pair.Key, "--ssl-ca=" + lone.ca.File,
+				"--log-bin=binlog", "--server-id=1", "--binlog-format=MIXED",
+			},
+		},
 	})
 	lone.redis, lone.mysql = stack.Server("redis"), stack.Server("mysql")
 	if lone.redis == nil || lone.redis.StandIn != "" || lone.mysql == nil {

@@ -61,25 +61,25 @@ func redisOverTLS(t *testing.T, lone *breakable) {
 	member := ours.Issue(t, "member")
 	redis := lone.redis
 	setRedis(t, redis.Addr, "tls-auth-clients", "yes")
-	misnamed := strings.Replace(redis.Secure, "127.0.0.1", "localhost", 1)
+	misnamed := strings.Replace(lone.secure, "127.0.0.1", "localhost", 1)
 	with := func(addr string, pairs ...string) []string {
 		return append(tlsArgs(pairs...), "--redis-url=rediss://"+addr, "--redis-timeout=500ms")
 	}
 	for _, row := range []tlsRow{
 		{
 			"a member",
-			append(with(redis.Secure, "ca", ours.File, "cert", member.Cert, "key", member.Key), "--redis-timeout=10s"),
+			append(with(lone.secure, "ca", ours.File, "cert", member.Cert, "key", member.Key), "--redis-timeout=10s"),
 			"", "",
 		},
-		{"another CA", with(redis.Secure, "ca", theirs.File), refusedTLS, "unknown authority"},
+		{"another CA", with(lone.secure, "ca", theirs.File), refusedTLS, "unknown authority"},
 		{"another name", with(misnamed, "ca", ours.File), refusedTLS, "match localhost"},
 		{
-			"no member", append(with(redis.Secure, "ca", ours.File), "--redis-timeout=10s"), refusedTLS,
+			"no member", append(with(lone.secure, "ca", ours.File), "--redis-timeout=10s"), refusedTLS,
 			"certificate required",
 		},
 		// Which time-out comes first is chance on a busy computer.
 		{"TLS to a port without it", with(redis.Addr, "ca", ours.File), "no answer", "cause="},
-		{"without TLS to a port with it", []string{"--redis-url=redis://" + redis.Secure}, "reached", "cause="},
+		{"without TLS to a port with it", []string{"--redis-url=redis://" + lone.secure}, "reached", "cause="},
 	} {
 		t.Run(row.name, func(t *testing.T) { row.run(t) })
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +35,14 @@ func secure(t testing.TB, ca *servertest.CA, pair servertest.Pair) dialer {
 	return (&tls.Dialer{Config: config}).DialContext
 }
 
+// store returns a file with the certificate and its key, as ZooKeeper wants it.
+func store(t *testing.T, pair servertest.Pair) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "server.pem")
+	servertest.CopyFiles(t, file, pair.Key, pair.Cert)
+	return file
+}
+
 // What the server and we must have for a connection: where something is wrong there is none, and the log says what.
 // With a client certificate it is the certificate that the nodes belong to. Who has another one is refused, and the
 // plain port, if it is open, does not help.
@@ -41,9 +50,14 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, other := servertest.NewCA(t, "zookeeper-ca"), servertest.NewCA(t, "other-ca")
 	pair := ca.Issue(t, "localhost", "127.0.0.1")
-	server, err := servertest.Start(t, server.Options{
-		ZooKeeperTLS: &server.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File},
-	}).Add(t.Context(), server.ZooKeeper)
+	address, port := servertest.Reserve(t)
+	server, err := servertest.Start(t, server.Options{More: map[server.Kind][]string{server.ZooKeeper: {
+		"secureClientPort=" + port, "secureClientPortAddress=127.0.0.1",
+		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+		"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+		"ssl.clientAuth=need", "ssl.keyStore.type=PEM", "ssl.trustStore.type=PEM",
+		"ssl.keyStore.location=" + store(t, pair), "ssl.trustStore.location=" + ca.File,
+	}}}).Add(t.Context(), server.ZooKeeper)
 	servertest.Started(t, err)
 	own := ca.Issue(t, "stock")
 	for _, row := range []struct {
@@ -55,14 +69,14 @@ func TestTLS(t *testing.T) {
 		{"no certificate of ours", secure(t, ca, servertest.Pair{}), "remote error: tls"},
 	} {
 		var log logged
-		s := begin(t, Config{Hosts: []string{server.Secure}, Dialer: row.dial, Logger: log.logger()})
+		s := begin(t, Config{Hosts: []string{address}, Dialer: row.dial, Logger: log.logger()})
 		eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
 		if s.isConnected() {
 			t.Errorf("%s: it is connected", row.name)
 		}
 	}
 
-	config := Config{Hosts: []string{server.Secure}, CreatorOnly: true, Dialer: secure(t, ca, own)}
+	config := Config{Hosts: []string{address}, CreatorOnly: true, Dialer: secure(t, ca, own)}
 	s := open(t, config)
 	holder := acquire(t, NewSequential(s))
 	acl, _, err := s.current.Load().conn.GetACL(rootOf(t) + "/" + key)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,18 +47,6 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--daemonize", "no",
 		"--save", "", "--appendonly", aof, "--appendfsync", "no",
 	}, s.options.More[Redis])
-	secure := ""
-	if files := s.options.RedisTLS; files != nil {
-		port, err := s.reserve()
-		if err != nil {
-			return nil, err
-		}
-		secure = Local(port)
-		args = append(args,
-			"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
-			"--tls-replication", "yes", "--tls-cluster", "yes",
-			"--tls-cert-file", files.Cert, "--tls-key-file", files.Key, "--tls-ca-cert-file", files.CA)
-	}
 	cmd := Command{Path: program, Dir: s.Dir, Log: filepath.Join(s.Dir, name+".log"), Args: args}
 	var own *clock
 	if s.options.Clocks {
@@ -68,7 +55,6 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		}
 	}
 	return &Server{
-		Secure: secure,
 		Log:    cmd.Log,
 		clock:  own,
 		Launch: func() (Run, error) { return cmd.Start(syscall.SIGKILL) },
@@ -119,9 +105,6 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	return conn, nil
 }
-
-// peer returns the address by which other servers reach a Redis, and by which they name it.
-func (s *Server) peer() string { return cmp.Or(s.Secure, s.Addr) }
 
 // askRedis sends one command on a new connection, because the servers here are killed and paused.
 func askRedis(ctx context.Context, addr string, command ...any) *redis.Cmd {

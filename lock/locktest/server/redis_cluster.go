@@ -84,7 +84,7 @@ func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Ser
 func (c *RedisCluster) form(ctx context.Context) error {
 	first, ip := c.Nodes[0], "127.0.0.1"
 	for i, node := range c.Nodes {
-		_, port, _ := net.SplitHostPort(node.peer())
+		_, port, _ := net.SplitHostPort(node.Addr)
 		bus, err := busPort(ctx, node)
 		if err != nil {
 			return err

@@ -98,7 +98,7 @@ func (x *Sentinels) Master(ctx context.Context) (*Server, error) {
 		named = addr
 	}
 	for _, server := range x.Redis {
-		if server.peer() != named {
+		if server.Addr != named {
 			continue
 		}
 		role, err := askRedis(ctx, server.Addr, "ROLE").Slice()
@@ -226,7 +226,7 @@ func (s *Stack) replicated(others []*Server) Builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		lines := "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n"
 		if len(others) > 0 {
-			host, master, _ := net.SplitHostPort(others[0].peer())
+			host, master, _ := net.SplitHostPort(others[0].Addr)
 			lines += "replicaof " + host + " " + master + "\n"
 		}
 		file := filepath.Join(dir, "redis.conf")
@@ -240,7 +240,7 @@ func (s *Stack) replicated(others []*Server) Builder {
 // sentinel prepares one Sentinel. It stores the other Sentinels and the current master in its file.
 func (s *Stack) sentinel(x *Sentinels, downAfter time.Duration) Builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
-		host, master, _ := net.SplitHostPort(x.Redis[0].peer())
+		host, master, _ := net.SplitHostPort(x.Redis[0].Addr)
 		lines := fmt.Sprintf("sentinel monitor %s %s %s 2\n", x.Name, host, master) +
 			fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", x.Name, downAfter.Milliseconds()) +
 			fmt.Sprintf("sentinel failover-timeout %s 6000\n", x.Name)

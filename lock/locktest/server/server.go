@@ -27,7 +27,6 @@ type Server struct {
 	// for others.
 	URL string
 
-	Secure  string // host:port with TLS: see Options.RedisTLS and Options.ZooKeeperTLS; empty for others
 	Admin   string // the http:// URL for operators, the same after every restart; empty if there is none
 	StandIn string // why a stand-in runs and what it is; empty for the real server
 	Log     string // file with its output; empty for a stand-in

@@ -154,12 +154,6 @@ const (
 	MySQL     Kind = "mysql" // MariaDB
 )
 
-// TLS names the files of a server, in PEM.
-type TLS struct {
-	Cert, Key string // what the server presents
-	CA        string // signs the certificates of clients
-}
-
 // Options configure a Stack. The zero value means no backend.
 type Options struct {
 	Want []Kind // backends to start; a kind that is listed twice is started twice
@@ -171,14 +165,6 @@ type Options struct {
 	// More has further settings of the backends of a kind, which override those of this package: arguments of
 	// redis-server and mariadbd, lines of zoo.cfg.
 	More map[Kind][]string
-
-	// RedisTLS gives each Redis a port with TLS, too: see Server.Secure. The nodes of a cluster, and Sentinels and
-	// their servers, then talk to each other over TLS. Clients need no certificate.
-	RedisTLS *TLS
-
-	// ZooKeeperTLS gives each ZooKeeper (not an ensemble) a port with TLS, too. It refuses clients without a
-	// certificate.
-	ZooKeeperTLS *TLS
 
 	// Clocks gives each Redis its own wall clock, which Server.SetClock moves. It needs libfaketime: see CheckClocks.
 	// Without that, a stand-in replaces Redis.

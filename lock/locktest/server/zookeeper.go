@@ -17,62 +17,7 @@ const installZooKeeper = "apt-get install zookeeper"
 // distributions and leave a shell between this process and the server.
 func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Server, error) {
 	const alone = "org.apache.zookeeper.server.ZooKeeperServerMain"
-	lines := zookeeperConfig(filepath.Join(dir, "data"), port)
-	if s.options.ZooKeeperTLS == nil {
-		return s.zookeeperServer(name, dir, port, alone, lines)
-	}
-	secure, err := s.reserve()
-	if err != nil {
-		return nil, err
-	}
-	more, err := zookeeperTLS(s.options.ZooKeeperTLS, dir, secure)
-	if err != nil {
-		return nil, err
-	}
-	server, err := s.zookeeperServer(name, dir, port, alone, append(lines, more...))
-	if err != nil {
-		return nil, err
-	}
-	server.Secure = Local(secure)
-	plain := server.Ready
-	server.Ready = func(ctx context.Context, pid int) error {
-		if err := plain(ctx, pid); err != nil {
-			return err
-		}
-		conn, err := dial(ctx, server.Secure) // this port is opened after the other one
-		if err == nil {
-			conn.Close()
-		}
-		return err
-	}
-	return server, nil
-}
-
-// zookeeperTLS returns the lines of zoo.cfg. ZooKeeper wants the certificate and its key in one file. TLS needs Netty,
-// which Debian's package brings along.
-func zookeeperTLS(files *TLS, dir string, port int) ([]byte, error) {
-	var both []byte
-	for _, path := range []string{files.Key, files.Cert} {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		both = append(both, content...)
-	}
-	store := filepath.Join(dir, "server.pem")
-	if err := os.WriteFile(store, both, 0o600); err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, `secureClientPort=%d
-secureClientPortAddress=127.0.0.1
-serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
-authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
-ssl.clientAuth=need
-ssl.keyStore.location=%s
-ssl.keyStore.type=PEM
-ssl.trustStore.location=%s
-ssl.trustStore.type=PEM
-`, port, store, files.CA), nil
+	return s.zookeeperServer(name, dir, port, alone, zookeeperConfig(filepath.Join(dir, "data"), port))
 }
 
 // zookeeperServer prepares a server that runs a main class of ZooKeeper with a configuration.

@@ -7,6 +7,7 @@ package servertest
 
 import (
 	"errors"
+	"net"
 	"os"
 	"reflect"
 	"testing"
@@ -66,6 +67,18 @@ func Start(t testing.TB, o server.Options) *server.Stack {
 	t.Helper()
 	s, err := server.Start(t.Context(), o)
 	return StopAtEnd(t, s, err)
+}
+
+// Reserve returns an address of 127.0.0.1 on which nothing listens until the test ends, and its port. It is for one more
+// port of a server: see Options.More.
+func Reserve(t testing.TB) (addr, port string) {
+	t.Helper()
+	addr, err := Start(t, server.Options{}).Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ = net.SplitHostPort(addr)
+	return addr, port
 }
 
 // StopAtEnd returns s, which the end of the test stops. It ends the test now if s did not start: err is not nil.
