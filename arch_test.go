@@ -74,8 +74,7 @@ var arrows = map[string]struct {
 		"the store on these connections",
 	},
 	"repo/repotest": {
-		[]string{"lock", "lock/locktest/servertest", "lock/locktest/wire", "repo", "repo/stock", "service"},
-		"stores for tests",
+		[]string{"lock/locktest/servertest", "repo"}, "databases for tests",
 	},
 	"handler": {
 		[]string{"handler/text", "internal/words", "lock", "lock/driver", "service"},
@@ -217,8 +216,7 @@ var thirdParty = map[string]struct {
 			"app", "app/traces", "internal/redisurl", "lab", "lab/engine", "lab/grade", "lab/scenario", "lab/soak",
 			"loadtest/checkout",
 			"lock/driver/redisscript", "lock/locktest/server", "lock/locktest/servertest", "lock/redislock",
-			"lock/redislock/internal/request", "lock/redislock/teaching", "repo", "repo/repotest", "repo/stock",
-			"service/strategy",
+			"lock/redislock/internal/request", "lock/redislock/teaching", "repo", "repo/stock", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, loadtest/checkout consumes streams, strategy, app " +
 			"and server pass the client on, lab shows the code that people write and asks servers for evidence",
@@ -230,10 +228,9 @@ var thirdParty = map[string]struct {
 	"github.com/go-sql-driver/mysql": {
 		[]string{
 			"app", "internal/mysqlconn", "lab", "lab/engine", "lab/scenario", "lock/driver/mysqlerr",
-			"lock/locktest/server", "lock/locktest/servertest", "repo", "repo/repotest",
+			"lock/locktest/server", "lock/locktest/servertest", "repo",
 		},
-		"app checks DSNs, server asks whether a server is up, lab shows the code that people write, " +
-			"repotest has connections that fail at one statement",
+		"app checks DSNs, server asks whether a server is up, lab shows the code that people write",
 	},
 	"rsc.io/qr":                         {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                 {[]string{"loadtest/report"}, "pictures are the report's business"},
@@ -245,7 +242,7 @@ var thirdParty = map[string]struct {
 	},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
-		[]string{"lock/locktest/server", "repo/repotest"},
+		[]string{"lock/locktest/server"},
 		"a stand-in for a computer without redis-server",
 	},
 }

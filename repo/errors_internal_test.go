@@ -121,7 +121,8 @@ func TestWhoEndedTheWait(t *testing.T) {
 	stopped, stop := context.WithCancelCause(t.Context())
 	stop(cause)
 	// The socket has the deadline of ctx, and may notice it first.
-	unnoticed := RedisFault(lateContext{t.Context()}, "read", "k", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
+	socket := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	unnoticed := RedisFault(lateContext{t.Context()}, "read", "k", socket)
 	lost := OutcomeUnknown("read", io.EOF)
 	for name, row := range map[string]struct {
 		err  error

@@ -63,26 +63,6 @@ func (m *MySQL) Enter(ctx context.Context, doing string) (leave func(), err erro
 	return enterInTime(ctx, m.queue, doing)
 }
 
-// EnterTransaction waits for a place in front of the row of sku, until ctx ends, and then for the queue. With tryOnce
-// it does not wait for the row. The first wait, like one at the server, is for the row, so its failure is lock.ErrHeld.
-func (m *MySQL) EnterTransaction(
-	ctx context.Context, doing string, sku service.SKU, tryOnce bool,
-) (leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, CtxEnded(ctx, doing)
-	}
-	leaveRow, err := m.rows.enter(ctx, sku, tryOnce)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	leaveQueue, err := m.Enter(service.Begin(ctx), doing)
-	if err != nil {
-		leaveRow()
-		return nil, err
-	}
-	return func() { leaveQueue(); leaveRow() }, nil
-}
-
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
 // changed in between. The whole transaction must run again, because all its reads see the same snapshot.
 var ErrChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)

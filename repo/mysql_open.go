@@ -29,14 +29,15 @@ type Pool struct {
 	Open int
 	// Idle is the number of connections that are kept open while they are unused; 0: all.
 	Idle int
-	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than the server's wait_timeout and
-	// the limit of any proxy in between. It also limits how long we use a server that is no longer the master.
-	Lifetime time.Duration
 	// TLS is for connections over TLS; nil: as dsn says.
 	TLS *tls.Config
 	// New makes the pool of connections, around each of which it may put something; nil: sql.OpenDB.
 	New func(driver.Connector) *sql.DB
 }
+
+// lifetime is how long a connection is used. It must be shorter than the server's wait_timeout and the limit of any
+// proxy in between. It also limits how long we use a server that is no longer the master.
+const lifetime = 3 * time.Minute
 
 // OpenMySQL returns a handle for the MySQL or MariaDB that dsn names. It does not connect; the first operation
 // connects. It returns an error only if dsn is wrong. To close the handle, call Close on the result of its DB method.
@@ -96,7 +97,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	pool.SetMaxOpenConns(most)
 	// With the default of 2 idle connections, every burst of 40 requests would open and close 38.
 	pool.SetMaxIdleConns(cmp.Or(p.Idle, most))
-	pool.SetConnMaxLifetime(cmp.Or(p.Lifetime, 3*time.Minute))
+	pool.SetConnMaxLifetime(lifetime)
 
 	db, err := gorm.Open(gormmysql.New(gormmysql.Config{
 		Conn:                      pool,

@@ -2,8 +2,11 @@ package repo
 
 import (
 	"context"
+	"fmt"
 
 	"gorm.io/gorm"
+
+	"example.com/stock/service"
 )
 
 // A sale is a transaction of two packets, and so of two round trips:
@@ -23,9 +26,15 @@ import (
 // Begin is the text before the first statement of a sale.
 const Begin = "START TRANSACTION; "
 
-// InTwoPackets runs a transaction of two packets. first sends the packet that locks the row, and returns the statements
-// of the second packet. If first returns an error, nothing is written. After a deadlock first is called again.
+// InTwoPackets enters the queue and runs a transaction of two packets. first sends the packet that locks the row, and
+// returns the statements of the second packet. If first returns an error, nothing is written. After a deadlock first is
+// called again.
 func (m *MySQL) InTwoPackets(ctx context.Context, doing string, first func(tx *gorm.DB) (*Statement, error)) error {
+	leave, err := m.Enter(ctx, doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return m.repeat(ctx, func() error {
 		return m.OnConnection(ctx, doing, func(tx *gorm.DB) error {
 			return m.finish(ctx, tx, doing, func() (*Statement, error) {
@@ -36,22 +45,50 @@ func (m *MySQL) InTwoPackets(ctx context.Context, doing string, first func(tx *g
 	})
 }
 
-// Transaction calls do between BEGIN and COMMIT, which take two more round trips. After a deadlock it calls do again,
-// after a random pause.
+// Transaction enters the queue and calls do between BEGIN and COMMIT, which take two more round trips. After a deadlock
+// it calls do again, after a random pause.
 //
 // gorm's Transaction is not used, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs
 // there would block the caller for ever. And the error of a COMMIT must be distinguished from all other errors: before
 // COMMIT nothing was written, after it the outcome may be unknown.
 func (m *MySQL) Transaction(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
-	return m.repeat(ctx, func() error { return m.attempt(ctx, doing, do) })
+	leave, err := m.Enter(ctx, doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.transaction(ctx, doing, do)
 }
 
-func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
-	return m.OnConnection(ctx, doing, func(tx *gorm.DB) error {
+// TransactionOn is like Transaction, but it first waits for a place in front of the row of sku, until ctx ends. With
+// tryOnce it does not wait for the row. That wait, like one at the server, is for the row, so its failure is
+// lock.ErrHeld.
+func (m *MySQL) TransactionOn(
+	ctx context.Context, doing string, sku service.SKU, tryOnce bool, do func(tx *gorm.DB) error,
+) error {
+	if ctx.Err() != nil {
+		return CtxEnded(ctx, doing)
+	}
+	leaveRow, err := m.rows.enter(ctx, sku, tryOnce)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer leaveRow()
+	leave, err := m.Enter(service.Begin(ctx), doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.transaction(ctx, doing, do)
+}
+
+func (m *MySQL) transaction(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+	attempt := func(tx *gorm.DB) error {
 		if err := tx.Exec("START TRANSACTION").Error; err != nil {
 			Discard(tx)
 			return MySQLFault(ctx, doing, stale(err))
 		}
 		return m.finish(ctx, tx, doing, func() (*Statement, error) { return &Statement{}, do(tx) })
-	})
+	}
+	return m.repeat(ctx, func() error { return m.OnConnection(ctx, doing, attempt) })
 }

@@ -25,10 +25,8 @@ func TestEveryFieldIsAnswered(t *testing.T) {
 		}
 	}
 	check(service.Order{}, func(v reflect.Value) any { return orderOf(v.Interface().(service.Order)) })
-	check(
-		service.Reservation{},
-		func(v reflect.Value) any { return reservationOf(v.Interface().(service.Reservation)) },
-	)
+	check(service.Reservation{},
+		func(v reflect.Value) any { return reservationOf(v.Interface().(service.Reservation)) })
 	check(service.Stock{}, func(v reflect.Value) any { return stockOf(v.Interface().(service.Stock)) })
 	check(service.Movement{}, func(v reflect.Value) any { return movementOf(v.Interface().(service.Movement)) })
 	check(service.Line{}, func(v reflect.Value) any { return lineOf(v.Interface().(service.Line)) })

@@ -90,12 +90,8 @@ func TestConditions(t *testing.T) {
 	sku := stocked(t, 5)
 	seen := want(t, call(t, "GET", "/v1/stock/"+sku, "", nil), 200).header.Get("ETag")
 	change := func(tag string, delta int) int {
-		r, err := sendIf(
-			tag,
-			"POST",
-			"/v1/stock/"+sku+"/adjustments",
-			map[string]any{"delta": delta, "reason": "count"},
-		)
+		r, err := sendIf(tag, "POST", "/v1/stock/"+sku+"/adjustments",
+			map[string]any{"delta": delta, "reason": "count"})
 		if err != nil {
 			t.Fatal(err)
 		}

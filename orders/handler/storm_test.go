@@ -68,12 +68,8 @@ func TestStorm(t *testing.T) {
 	for _, sku := range s.skus {
 		balanced(t, sku)
 	}
-	one(
-		t,
-		"orders told, and in the tables",
-		int64(len(s.orders)),
-		"SELECT COUNT(*) FROM orders WHERE customer LIKE '"+name+"-%'",
-	)
+	one(t, "orders told, and in the tables", int64(len(s.orders)),
+		"SELECT COUNT(*) FROM orders WHERE customer LIKE '"+name+"-%'")
 	one(t, "movements without an event", 0,
 		"SELECT COUNT(*) FROM movements LEFT JOIN outbox USING (sku, number) WHERE outbox.id IS NULL")
 	one(t, "events, and movements", scan(t, "SELECT COUNT(*) FROM movements"), "SELECT COUNT(*) FROM outbox")

@@ -482,60 +482,6 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// TestStrangers: to one customer, the orders of another are as if there were none.
-func TestStrangers(t *testing.T) {
-	tokens, token := secretly(t)
-	service, err := handler.New(handler.Options{Store: store, Who: tokens, Instance: "test", Most: 100, Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(service)
-	defer server.Close()
-	ann, like := unique("ann"), map[string]string{}
-	for name, sub := range map[string]string{
-		"another": unique("bob"), "in capitals": strings.ToUpper(ann), "composed": ann + "\u0301", "longer": ann + ".",
-		"a wildcard": "%",
-	} {
-		like[name] = token(sub, nil)
-	}
-	ann = token(ann, nil)
-	sku := stocked(t, 10)
-	do := func(method, path, key, who string, body any) reply {
-		t.Helper()
-		r, err := sendTo(server.URL, method, path, key, who, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	key := unique("key")
-	order := want(t, do("POST", "/v1/orders", key, ann, cart(sku, 1)), 201).body["order_id"].(string)
-	held := want(t, do("POST", "/v1/reservations", key, ann, held(sku, 1, 600)), 201).body["reservation_id"].(string)
-	for name, who := range like {
-		for _, c := range []struct{ method, path string }{
-			{"GET", "/v1/orders/" + order},
-			{"POST", "/v1/orders/" + order + "/cancel"},
-			{"GET", "/v1/reservations/" + held},
-			{"POST", "/v1/reservations/" + held + "/confirm"},
-			{"POST", "/v1/reservations/" + held + "/cancel"},
-		} {
-			if r := do(c.method, c.path, "", who, nil); r.status != 404 {
-				t.Errorf("%s: %s %s: %d %s", name, c.method, c.path, r.status, r.text)
-			}
-		}
-		if r := do("GET", "/v1/orders", "", who, nil); len(r.body["orders"].([]any)) != 0 {
-			t.Errorf("%s: %s", name, r.text)
-		}
-		again := do("POST", "/v1/orders", key, who, cart(sku, 1))
-		if again.status != 201 || again.body["order_id"] == order {
-			t.Errorf("%s: with the key of another: %d %s", name, again.status, again.text)
-		}
-	}
-	if r := do("GET", "/v1/orders/"+order, "", ann, nil); r.body["state"] != "placed" {
-		t.Error(r.text)
-	}
-}
-
 // TestLogged: no line of the log says who the customer is, or has the token.
 func TestLogged(t *testing.T) {
 	var log bytes.Buffer

@@ -30,7 +30,7 @@ var (
 	server *mariadb.Server
 	store  *repo.Store
 	rows   *sql.DB // for what the store does not do
-	cache  redisServer
+	cache  *redis.Client
 )
 
 func TestMain(m *testing.M) {
@@ -62,56 +62,45 @@ func run(m *testing.M) int {
 	if err == nil {
 		rows, err = sql.Open("mysql", dsn)
 	}
+	var stop func()
 	if err == nil {
 		defer rows.Close()
-		err = cache.start()
+		cache, stop, err = startRedis()
 	}
 	if err != nil {
 		fmt.Println("SKIP_SERVERS=1 does without servers:", err)
 		return 1
 	}
-	defer cache.stop()
+	defer stop()
 	return m.Run()
 }
 
-// A redisServer keeps nothing when it is killed.
-type redisServer struct {
-	port   int
-	client *redis.Client
-	cmd    *exec.Cmd
-}
-
-func (s *redisServer) start() error {
-	if s.client == nil {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		s.port = l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		s.client = redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, PoolSize: 64})
+// startRedis starts a server that keeps nothing, and returns its client, and what ends both.
+func startRedis() (client *redis.Client, stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
 	}
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "")
-	if err := s.cmd.Start(); err != nil {
-		return err
+	port := l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "")
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	client = redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, PoolSize: 64})
+	stop = func() {
+		_ = client.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it is about the signal
 	}
 	for range 300 {
-		if s.client.Ping(context.Background()).Err() == nil {
-			return nil
+		if client.Ping(context.Background()).Err() == nil {
+			return client, stop, nil
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	return fmt.Errorf("redis-server does not answer on port %d", s.port)
-}
-
-func (s *redisServer) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it is about the signal
-}
-
-func (s *redisServer) stop() {
-	_ = s.client.Close()
-	s.kill()
+	stop()
+	return nil, nil, fmt.Errorf("redis-server does not answer on port %d", port)
 }
 
 var names atomic.Int64
@@ -247,7 +236,7 @@ func (r *receiver) sink(before func(name string) error) outbox.Sink {
 // read gets what is in a stream.
 func (r *receiver) read(t *testing.T, stream string) {
 	t.Helper()
-	entries, err := cache.client.XRange(t.Context(), stream, "-", "+").Result()
+	entries, err := cache.XRange(t.Context(), stream, "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestOrder(t *testing.T) {
 	for name, s := range map[string]outbox.Sender{"small batches": {Batch: 7, Parallel: 2}, "default": {}} {
 		t.Run(name, func(t *testing.T) {
 			skus, before := fresh(t, 5), deadlocks(t)
-			s.Sink = outbox.Stream(cache.client, skus[0], 1e6)
+			s.Sink = outbox.Stream(cache, skus[0], 1e6)
 			start(t, 2, s)
 			var writers sync.WaitGroup
 			for range 10 {

@@ -19,31 +19,15 @@ import (
 	"example.com/stock/orders/outbox"
 )
 
-// TestRedisIsAway: Redis is killed and started again, and everything that is written meanwhile comes.
-func TestRedisIsAway(t *testing.T) {
-	skus := fresh(t, 1)
-	cache.kill()
-	move(t, 5, skus[0])
-	start(t, 2, outbox.Sender{Sink: outbox.Stream(cache.client, skus[0], 1e6)})
-	await(t, "an attempt", func() bool { return count(t, "WHERE reason <> ''") > 0 })
-	if err := cache.start(); err != nil {
-		t.Fatal(err)
-	}
-	awaitEmpty(t)
-	r := newReceiver()
-	r.read(t, skus[0])
-	r.complete(t, skus...)
-}
-
 // TestRedisErrors: whatever Redis answers says nothing about the event.
 func TestRedisErrors(t *testing.T) {
 	set := func(name, value string) {
 		t.Helper()
-		if err := cache.client.ConfigSet(t.Context(), name, value).Err(); err != nil {
+		if err := cache.ConfigSet(t.Context(), name, value).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := cache.client.Set(t.Context(), "text", "text", 0).Err(); err != nil {
+	if err := cache.Set(t.Context(), "text", "text", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for answer, c := range map[string]struct{ stream, setting, value, undo string }{
@@ -52,7 +36,7 @@ func TestRedisErrors(t *testing.T) {
 		"NOREPLICAS": {"events", "min-replicas-to-write", "1", "0"},
 	} {
 		set(c.setting, c.value)
-		err := outbox.Stream(cache.client, c.stream, 1)(t.Context(), "a.1", nil)
+		err := outbox.Stream(cache, c.stream, 1)(t.Context(), "a.1", nil)
 		set(c.setting, c.undo)
 		if !errors.Is(err, outbox.ErrAway) || !strings.Contains(err.Error(), answer) {
 			t.Errorf("%s: %v", answer, err)

@@ -3,7 +3,6 @@ package repo_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"example.com/stock/orders/repo"
 	"example.com/stock/orders/service"
@@ -75,37 +74,6 @@ func TestMigrate(t *testing.T) {
 		t.Error("nothing was applied")
 	}
 	if err := b.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestMigrateWaits: an instance waits longer for another one's migration than for the answer to any other statement.
-func TestMigrateWaits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	conn, err := rows.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "DO GET_LOCK('orders.orders.migrate', 0)"); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := store.Migrate(t.Context())
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Fatal("it did not wait:", err)
-	case <-time.After(12 * time.Second):
-	}
-	if _, err := conn.ExecContext(t.Context(), "DO RELEASE_LOCK('orders.orders.migrate')"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }

@@ -134,12 +134,8 @@ func FuzzLaw(f *testing.F) {
 				err = s.step(service.Place(service.Order{ID: id, Customer: who, Lines: cart}), "", "", who)
 			case 3:
 				ttl := time.Duration(a) * time.Minute
-				err = s.step(
-					service.Reserve(service.Reservation{ID: id, Customer: who, Lines: cart}, ttl, limits),
-					"",
-					"",
-					who,
-				)
+				err = s.step(service.Reserve(service.Reservation{ID: id, Customer: who, Lines: cart}, ttl, limits), "",
+					"", who)
 			case 4:
 				err = s.step(service.CancelOrder(who), pick, "", who)
 			case 5:
@@ -199,11 +195,8 @@ func TestLimits(t *testing.T) {
 			Stock: map[string]service.Stock{"a": {SKU: "a", Received: 9, Available: 9, PerCustomer: c.perCustomer}},
 			Taken: map[string]int64{"a": c.taken}, Open: c.open, OpenUnits: c.units,
 		}
-		rule := service.Reserve(
-			service.Reservation{ID: "r", Lines: lines},
-			time.Minute,
-			service.Limits{Open: 5, Units: 20},
-		)
+		rule := service.Reserve(service.Reservation{ID: "r", Lines: lines}, time.Minute,
+			service.Limits{Open: 5, Units: 20})
 		if _, err := rule(s); fmt.Sprint(err) != c.want {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -47,11 +47,7 @@ func TestReservations(t *testing.T) {
 		{expired, "sweep", 2, nil, false, 2, 0, 0},
 	} {
 		r := service.Reservation{
-			ID:        "r",
-			Customer:  "ann",
-			State:     c.state,
-			Lines:     lines,
-			ExpiresAt: now.Add(time.Minute),
+			ID: "r", Customer: "ann", State: c.state, Lines: lines, ExpiresAt: now.Add(time.Minute),
 		}
 		stock := service.Stock{SKU: "a", Available: c.available, Number: 7}
 		s := service.State{Now: now, Reservation: &r}

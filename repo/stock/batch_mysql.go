@@ -29,11 +29,6 @@ func (m *MySQL) Batch(ctx context.Context, orders []service.Order) ([]service.Ba
 		return nil, err
 	}
 	const doing = "deduct in a batch"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	results, err := m.batch(ctx, doing, orders)
 	if !repo.OfOneOrder(err) {
 		return results, err

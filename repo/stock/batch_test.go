@@ -115,7 +115,8 @@ func batchLarge(t *testing.T, s shop, sku service.SKU) {
 		}
 		got = append(got, text)
 	}
-	if want := []string{"4 of 10 at 0", "sold out: 6 left", "6 of 6 at 1", "sold out: 0 left"}; !slices.Equal(got, want) {
+	want := []string{"4 of 10 at 0", "sold out: 6 left", "6 of 6 at 1", "sold out: 0 left"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	balanced(t, s, sku, 2)

@@ -28,11 +28,6 @@ func keepFence(s *repo.Statement, fence uint64) {
 // enough. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
 		// The stock has the largest fence of its segments, and the guard of all of them.
 		err := raise(tx, sku, strategy, fence)

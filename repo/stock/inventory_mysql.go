@@ -60,13 +60,8 @@ func (m *MySQL) put(
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
 		return service.Stock{}, err
 	}
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return service.Stock{}, err
-	}
-	defer leave()
 	var row stockRow
-	err = m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+	err := m.Transaction(ctx, doing, func(tx *gorm.DB) error {
 		there, err := checkCondition(tx, sku, c)
 		if err != nil {
 			return repo.Explain(ctx, doing, err)
@@ -100,11 +95,6 @@ func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
 		return err
 	}
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
 		var there []string
 		err := tx.Model(&stockRow{}).Limit(1).Pluck("sku", &there).Error

@@ -49,11 +49,6 @@ func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
 
 func (m *MySQL) write(ctx context.Context, o service.Order, version check) error {
 	const doing = "write order"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	return m.InTwoPackets(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
 		sold, err := sell(tx, o, version, repo.Begin)
 		switch {
@@ -79,13 +74,7 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	if err := checkBatch(orders); err != nil {
 		return o, err
 	}
-	const doing = "deduct"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return o, err
-	}
-	defer leave()
-	results, err := m.batch(ctx, doing, orders)
+	results, err := m.batch(ctx, "deduct", orders)
 	switch {
 	case err != nil:
 		return o, err

@@ -102,12 +102,7 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 		return err
 	}
 	const doing = "refill segment"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	err = m.Transaction(ctx, doing, func(tx *gorm.DB) error { return repo.Explain(ctx, doing, refill(tx, g)) })
+	err := m.Transaction(ctx, doing, func(tx *gorm.DB) error { return repo.Explain(ctx, doing, refill(tx, g)) })
 	return repo.Idempotent(ctx, doing, err)
 }
 

@@ -29,12 +29,8 @@ func (m *MySQL) Transact(
 	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
 	const doing = "sell in transaction"
-	leave, err := m.EnterTransaction(ctx, doing, about, tryOnce)
-	if err != nil {
-		return err
-	}
 	waiting := ""
-	err = m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+	err := m.TransactionOn(ctx, doing, about, tryOnce, func(tx *gorm.DB) error {
 		store := &transaction{tx: tx, tryOnce: tryOnce}
 		err := do(ctx, store)
 		waiting = store.waiting
@@ -43,9 +39,8 @@ func (m *MySQL) Transact(
 		}
 		return store.broken
 	})
-	leave()
 	if waiting != "" {
-		m.cancelWait(ctx, waiting) // after leave, because it needs a connection, and ours may be the last of the pool
+		m.cancelWait(ctx, waiting) // now, because it needs a connection, and ours may have been the last of the pool
 	}
 	return err
 }
