@@ -24,7 +24,11 @@ func (l *ledger) balance() {
 	v.AcceptedUnits += accepted
 	if oversold := accepted - initial; oversold > 0 && l.Before.SKU != "" {
 		v.OversoldUnits += oversold
-		l.because(AboutStock, "oversold", "n", oversold, "sold", accepted, "initial", initial)
+		text := say("because.oversold", "n", oversold, "sold", accepted, "initial", initial)
+		if last := l.excess(oversold); len(last) > 0 {
+			text = say("because.excess", "what", text, "orders", words.Join(last, say("comma")))
+		}
+		l.reason(AboutStock, text)
 	}
 	if l.otherEpoch > 0 || l.After != nil && l.After.Epoch != l.Before.Epoch {
 		v.Known = false
@@ -55,6 +59,8 @@ func (l *ledger) balance() {
 	switch {
 	case lost > 0:
 		l.because(AboutStock, "lost", "n", lost, "sold", accepted, "gone", gone, "initial", initial, "left", remaining)
+	case lost < 0 && -lost <= l.held:
+		l.because(AboutEvidence, "held", "n", -lost, "request", l.example.RequestID, "step", l.example.ended())
 	case lost < 0:
 		l.because(AboutStock, "vanished", "n", -lost, "gone", gone, "initial", initial, "left", remaining,
 			"sold", accepted)
@@ -63,6 +69,23 @@ func (l *ledger) balance() {
 		v.late = true
 		l.because(AboutEvidence, "miscounted", "counted", l.After.Sold, "ordered", booked)
 	}
+}
+
+// mostExcess is the number of orders that are named when too many were sold.
+const mostExcess = 5
+
+// excess returns the ids of the orders of the last units that were sold, those answered last.
+func (l *ledger) excess(units int64) (last []words.Text) {
+	sales := slices.DeleteFunc(slices.Clone(l.sales), func(s sale) bool { return s.of == nil || s.order == "" })
+	slices.SortStableFunc(sales, func(a, b sale) int { return b.of.decided().Compare(a.of.decided()) })
+	for _, s := range sales {
+		if units <= 0 || len(last) == mostExcess {
+			break
+		}
+		units -= s.quantity
+		last = append(last, words.Same(s.order))
+	}
+	return last
 }
 
 // gap judges without all orders. Requests with an unknown outcome and other clients can only have sold more, so units
@@ -85,6 +108,8 @@ func (l *ledger) byReplies(lost, gone int64) {
 	switch {
 	case lost > 0:
 		l.because(AboutStock, "lost-by-replies", "n", lost, "sold", lost+gone, "gone", gone)
+	case most < 0 && -most <= l.held:
+		l.because(AboutEvidence, "held", "n", -most, "request", l.example.RequestID, "step", l.example.ended())
 	case most < 0:
 		l.because(AboutStock, "vanished-by-replies", "n", -most, "gone", gone, "sold", most+gone)
 	}
@@ -109,7 +134,7 @@ func (l *ledger) sequence() {
 	if l.Before.Mapped {
 		sales = slices.DeleteFunc(slices.Clone(sales), func(s sale) bool { return s.blind })
 	}
-	l.whole = l.Complete && len(sales) == len(l.sales)
+	l.whole = l.Complete && len(sales) == len(l.sales) && l.held == 0
 	var found misread
 	collisions := l.verdict.Collisions
 	for _, segment := range split(sales, func(s *sale) uint64 { return uint64(s.segment) }) {

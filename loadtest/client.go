@@ -36,10 +36,11 @@ type Client struct {
 	base  string
 	token string
 	http  *http.Client
-	purse *Wallet       // the customers' tokens; nil: they have none
-	limit time.Duration // askLimit, or less in tests
-	most  int           // MaxOrders, or fewer in tests
-	lang  string        // of refusals that end a run; empty: the service's default
+	purse *Wallet        // the customers' tokens; nil: they have none
+	limit time.Duration  // askLimit, or less in tests
+	most  int            // MaxOrders, or fewer in tests
+	lang  string         // of refusals that end a run; empty: the service's default
+	seen  func(Exchange) // nil: nobody sees
 
 	names, errors textPool // of the replies to deductions
 }
@@ -47,6 +48,18 @@ type Client struct {
 // Speak sets the language, such as zh, of the refusals that end a run. Texts of single sales, which histories keep,
 // stay in English. It must be called before the client is used.
 func (c *Client) Speak(lang string) { c.lang = lang }
+
+// An Exchange is one request and its reply, as an observer sees it. Err is nil if the reply is whole.
+type Exchange struct {
+	Request *http.Request
+	Body    []byte // of the request
+	Answer
+	Err  error
+	Took time.Duration
+}
+
+// Observe makes the client call seen after each request. It must be called before the client is used.
+func (c *Client) Observe(seen func(Exchange)) { c.seen = seen }
 
 // Carry makes the client send each customer's token with his requests. It must be called before the client is used.
 func (c *Client) Carry(w *Wallet) { c.purse = w }
@@ -566,6 +579,22 @@ type Answer struct {
 // exchange sends req and reads the reply to its end, so that the connection can be reused. A body of more than most
 // bytes is an error. With an error, the Answer holds what came before it.
 func (c *Client) exchange(req *http.Request, most int64) (Answer, error) {
+	if c.seen == nil {
+		return c.send(req, most)
+	}
+	seen, began := Exchange{Request: req}, time.Now()
+	if req.GetBody != nil {
+		if body, err := req.GetBody(); err == nil {
+			seen.Body, _ = io.ReadAll(body) // it is in memory
+		}
+	}
+	seen.Answer, seen.Err = c.send(req, most)
+	seen.Took = time.Since(began)
+	c.seen(seen)
+	return seen.Answer, seen.Err
+}
+
+func (c *Client) send(req *http.Request, most int64) (Answer, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
 		var outer *url.Error // repeats method and URL

@@ -27,6 +27,12 @@ type Share struct {
 	Accepted int    `json:"accepted"`
 }
 
+// A StepLatency is that of one step of all purchases that took it, whatever they came to.
+type StepLatency struct {
+	Name string `json:"name"`
+	Quantiles
+}
+
 // Latency describes how fast a run was.
 type Latency struct {
 	Seconds float64 `json:"seconds"` // from the first request sent to the last reply
@@ -38,6 +44,7 @@ type Latency struct {
 	Service   *Quantiles            `json:"service,omitempty"` // open loop only: since the request was sent
 	ByOutcome map[Outcome]Quantiles `json:"by_outcome"`        // only those that occurred
 	Instances []Share               `json:"instances"`         // by name
+	Steps     []StepLatency         `json:"steps,omitempty"`   // of purchases in several steps, in their order
 	// Open loop only: the requests sent more than the constant Late after their planned time, and the longest delay.
 	Late          int     `json:"late"`
 	LongestLateMS float64 `json:"longest_late_ms"`
@@ -48,7 +55,7 @@ func (l *Latency) Accepted() Quantiles { return l.ByOutcome[Accepted] }
 
 // Measure computes the latency of a run from its records.
 func Measure(records []Record) Latency {
-	l := Latency{ByOutcome: make(map[Outcome]Quantiles), Instances: shares(records)}
+	l := Latency{ByOutcome: make(map[Outcome]Quantiles), Instances: shares(records), Steps: steps(records)}
 	if len(records) == 0 {
 		return l
 	}
@@ -96,6 +103,25 @@ func Measure(records []Record) Latency {
 		l.ByOutcome[outcome] = quantiles(h)
 	}
 	return l
+}
+
+func steps(records []Record) (list []StepLatency) {
+	var by []*hdrhistogram.Histogram
+	for i := range records {
+		if records[i].Purchase == nil {
+			continue
+		}
+		for n, s := range records[i].Purchase.Steps {
+			if n == len(by) {
+				by, list = append(by, newHistogram()), append(list, StepLatency{Name: s.Name})
+			}
+			record(by[n], milliseconds(s.TookMS))
+		}
+	}
+	for n := range list {
+		list[n].Quantiles = quantiles(by[n])
+	}
+	return list
 }
 
 func newHistogram() *hdrhistogram.Histogram {

@@ -31,11 +31,13 @@ type ledger struct {
 	records  []*Record
 	verdict  *Verdict
 
-	sales      []sale // each order once
-	phantom    int64  // units of repeated replies with the same order
-	unresolved int64  // units that may have been sold
-	otherEpoch int    // accepted in another epoch
-	whole      bool   // every sale and the version that it read are known
+	sales      []sale  // each order once
+	phantom    int64   // units of repeated replies with the same order
+	unresolved int64   // units that may have been sold
+	held       int64   // units that purchases in steps may hold which ended unsold
+	example    *Record // the first of those
+	otherEpoch int     // accepted in another epoch
+	whole      bool    // every sale and the version that it read are known
 }
 
 func (v *Verdict) reason(about string, text words.Text) {
@@ -89,68 +91,6 @@ func epochOf(records []*Record) uint64 {
 	return 0
 }
 
-// A book finds orders by order id and by request id.
-type book struct {
-	orders    []Order
-	byID      map[string]int
-	byRequest map[string][]int
-	matched   []bool // with a record
-}
-
-func (l *ledger) openBook() *book {
-	b := &book{byID: make(map[string]int, len(l.Orders)), byRequest: make(map[string][]int, len(l.Orders))}
-	for _, o := range l.Orders {
-		if o.Epoch != l.Before.Epoch {
-			continue
-		}
-		if _, again := b.byID[o.OrderID]; again {
-			continue // a page that overlaps another
-		}
-		b.byID[o.OrderID] = len(b.orders)
-		b.byRequest[o.RequestID] = append(b.byRequest[o.RequestID], len(b.orders))
-		b.orders = append(b.orders, o)
-	}
-	b.matched = make([]bool, len(b.orders))
-	return b
-}
-
-// find returns the index of r's order, or -1.
-func (b *book) find(r *Record) int {
-	if r.OrderID != "" {
-		if i, ok := b.byID[r.OrderID]; ok {
-			return i
-		}
-		if r.Outcome == Accepted {
-			return -1
-		}
-	}
-	if list := b.byRequest[r.RequestID]; len(list) > 0 && r.RequestID != "" {
-		return list[0]
-	}
-	return -1
-}
-
-// parts returns the indexes of r's orders: the given one, and, if that has fewer units than r asked for, the others
-// with the same request id. A service may write an order for each unit.
-func (b *book) parts(r *Record, at int) []int {
-	alone, id := []int{at}, b.orders[at].RequestID
-	if id == "" || b.orders[at].Quantity >= r.Quantity {
-		return alone
-	}
-	parts, units := alone, b.orders[at].Quantity
-	for _, i := range b.byRequest[id] {
-		if i != at && !b.matched[i] {
-			parts, units = append(parts, i), units+b.orders[i].Quantity
-		}
-	}
-	// If a proxy replaced the request ids, one id may belong to several requests.
-	if id != r.RequestID && units != r.Quantity {
-		return alone
-	}
-	slices.Sort(parts)
-	return parts
-}
-
 // match pairs records with orders, counts both, and collects the sales.
 func (l *ledger) match() {
 	b, v := l.openBook(), l.verdict
@@ -160,6 +100,7 @@ func (l *ledger) match() {
 	}
 	phantoms, denied := v.Phantoms, v.Denied
 	var example *Record // of a contradiction
+	var early finding
 	for _, r := range l.records {
 		at := b.find(r)
 		switch {
@@ -169,6 +110,13 @@ func (l *ledger) match() {
 			if v.Phantoms > phantoms && example == nil {
 				example = r
 			}
+		case at >= 0 && !b.matched[at] && r.early():
+			for _, i := range b.parts(r, at) {
+				b.matched[i] = true
+			}
+			v.count(r.Outcome)
+			l.hold(r)
+			early.add(say("found.early", "request", r.RequestID, "order", b.orders[at].OrderID, "step", r.ended()))
 		case at >= 0 && !b.matched[at]:
 			l.bookParts(b, at, r, 0)
 			if r.Outcome == Unknown {
@@ -178,13 +126,19 @@ func (l *ledger) match() {
 			}
 			v.count(r.Outcome)
 			v.Denied++
+			if r.Purchase != nil && r.Purchase.Decided > r.Purchase.Sells { // it may still be listed as pending
+				v.late, v.pending = true, v.pending+r.Quantity
+			}
 			if example == nil {
 				example = r
 			}
 		default:
 			v.count(r.Outcome)
-			if r.Outcome == Unknown && !l.Complete {
+			switch {
+			case r.Outcome == Unknown && !l.Complete:
 				l.unresolved += r.Quantity
+			case r.Outcome != SoldOut:
+				l.hold(r)
 			}
 		}
 	}
@@ -196,105 +150,18 @@ func (l *ledger) match() {
 		l.because(AboutReplies, "denied", "n", n, "request", example.RequestID)
 	}
 	l.agree(ours)
+	if early.n > 0 {
+		l.because(AboutEvidence, "early", "n", early.n, "first", early.first)
+	}
 	l.bookRest(b, ours)
 }
 
-// agree compares each request and its reply with its own orders.
-func (l *ledger) agree(ours map[string]bool) {
-	var misserved, misquoted, swapped finding
-	for _, own := range l.ownSales() {
-		s, r := own[0], own[0].of
-		if took := total(own); !l.serves(took, r.Quantity) {
-			misserved.add(phrases.Say("found.misserved", "request", r.RequestID, "asked", r.Quantity, "order", s.order,
-				"took", took))
-		}
-		if what, said, ordered := misquote(r, joined(own)); what != "" {
-			misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID, "what", phrases.Say("figure."+what),
-				"said", said, "order", s.order, "ordered", ordered))
-		}
-		switch id := s.request; {
-		case id == "" || id == r.RequestID || r.RequestID == "":
-		case ours[id]:
-			swapped.add(phrases.Say("found.swapped", "order", s.order, "request", r.RequestID, "id", id))
-		default:
-			l.limit(say("limit.renamed"))
-		}
+// hold notes that a purchase in steps ended unsold: its cart may still hold units.
+func (l *ledger) hold(r *Record) {
+	if r.Purchase != nil {
+		l.held += r.Quantity
+		l.example = cmp.Or(l.example, r)
 	}
-	l.tell(&l.verdict.Misserved, AboutReplies, "misserved", misserved)
-	l.tell(&l.verdict.Misquoted, AboutReplies, "misquoted", misquoted)
-	l.tell(&l.verdict.Swapped, AboutReplies, "swapped", swapped)
-}
-
-// ownSales returns the sales with orders of each request: one, or several if the service wrote an order for each unit.
-func (l *ledger) ownSales() (list [][]*sale) {
-	at := make(map[*Record]int, len(l.sales))
-	for i := range l.sales {
-		s := &l.sales[i]
-		if s.of == nil || s.booked == nil {
-			continue
-		}
-		n, known := at[s.of]
-		if !known {
-			n = len(list)
-			at[s.of], list = n, append(list, nil)
-		}
-		list[n] = append(list[n], s)
-	}
-	return list
-}
-
-// serves reports whether orders of took units may serve a request for that many.
-func (l *ledger) serves(took, asked int64) bool {
-	switch {
-	case took >= asked || !l.Before.Mapped:
-		return took == asked
-	case !l.Complete:
-		return true // another part may not have been read
-	}
-	l.verdict.late = true
-	return false
-}
-
-// misquote returns the first figure that the reply and the order tell differently, with both values; "": there is none.
-func misquote(r *Record, o *Order) (what string, said, ordered any) {
-	switch {
-	case o == nil || r.Receipt == nil || r.Blind || o.Blind:
-	case r.Read != o.Read:
-		return "read", r.Read, o.Read
-	case r.Remaining != o.Remaining:
-		return "remaining", r.Remaining, o.Remaining
-	case r.Version != o.Version:
-		return "version", r.Version, o.Version
-	case r.Segment != o.Segment:
-		return "segment", r.Segment, o.Segment
-	case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may have none
-		return "fence", r.Fence, o.Fence
-	}
-	return "", nil, nil
-}
-
-func total(parts []*sale) (units int64) {
-	for _, s := range parts {
-		units += s.quantity
-	}
-	return units
-}
-
-// joined returns the parts of one sale as one order. It returns nil if another sale came in between, because then the
-// expected reply is unknown.
-func joined(parts []*sale) *Order {
-	if len(parts) == 1 {
-		return parts[0].booked
-	}
-	parts = slices.SortedFunc(slices.Values(parts), func(a, b *sale) int { return cmp.Compare(a.version, b.version) })
-	whole := *parts[0].booked
-	for _, s := range parts[1:] {
-		if s.booked.Blind || s.booked.Segment != whole.Segment || s.booked.Read != whole.Remaining {
-			return nil
-		}
-		whole.Remaining, whole.Quantity = s.booked.Remaining, whole.Quantity+s.booked.Quantity
-	}
-	return &whole
 }
 
 // A finding counts occurrences, and describes the first.

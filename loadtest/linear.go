@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -97,7 +98,7 @@ func (l *ledger) order() (why words.Text) {
 	var last *sale // the previous sale of the segment
 	for _, s := range sales {
 		s.earliest = s.sent()
-		if s.blind {
+		if s.blind || l.held > 0 { // what a cart holds a sale has not read
 			continue
 		}
 		if last != nil && last.segment != s.segment {
@@ -106,7 +107,7 @@ func (l *ledger) order() (why words.Text) {
 		if last != nil && last.earliest.After(s.earliest) {
 			s.earliest = last.earliest
 		}
-		if s.of != nil && s.of.Outcome == Accepted && s.of.DoneAt.Before(s.earliest) && why == (words.Text{}) {
+		if s.of != nil && s.of.Outcome == Accepted && s.of.decided().Before(s.earliest) && why == (words.Text{}) {
 			why = say("linear.before", "later", last.first.request, "earlier", s.request, "order", last.first.order,
 				"version", last.first.version, "other", s.version)
 		}
@@ -128,28 +129,42 @@ func (s *sale) sent() time.Time {
 	if s.of == nil {
 		return time.Time{}
 	}
-	return s.of.SentAt
+	return s.of.began()
 }
 
-// falseSoldOut finds "sold out" replies while there was enough. The sales must have been placed.
+// falseSoldOut finds "sold out" replies while there was enough. The sales must have been placed. A cart may hold units
+// from the step that refused others on. So a refusal before the step that sells is compared with when the sales took that
+// same step, and is not judged if a purchase got further, or got there without a refusal, and ended unsold.
 func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	if l.After == nil {
 		return why
 	}
-	slices.SortFunc(sales, func(a, b *sale) int { return b.earliest.Compare(a.earliest) })
-	refused := slices.DeleteFunc(slices.Clone(l.records), func(r *Record) bool { return r.Outcome != SoldOut })
-	slices.SortFunc(refused, func(a, b *Record) int { return b.DoneAt.Compare(a.DoneAt) })
-	least, next, count := l.After.Quantity, 0, 0
+	further, open := l.unsold()
+	refused := make(map[int][]*Record) // by step; 0: that sells, or a later one
+	for _, r := range l.records {
+		switch p := r.Purchase; {
+		case r.Outcome != SoldOut:
+		case p == nil:
+			refused[0] = append(refused[0], r)
+		case further > p.Decided || open >= p.Decided && p.Decided != p.Sells:
+		case r.early():
+			refused[p.Decided] = append(refused[p.Decided], r)
+		default:
+			refused[0] = append(refused[0], r)
+		}
+	}
+	count := 0
 	var first *Record
 	var left int64
-	for _, r := range refused { // the last one first
-		for next < len(sales) && sales[next].earliest.After(r.DoneAt) {
-			least += sales[next].quantity
-			next++
+	for _, step := range slices.Sorted(maps.Keys(refused)) {
+		gone := func(s *sale) time.Time {
+			if step > 0 && s.of != nil {
+				return s.of.reached(step)
+			}
+			return s.earliest
 		}
-		if r.Quantity <= least {
-			count++
-			first, left = r, least
+		if n, r, least := l.refusedWrongly(refused[step], sales, gone); n > 0 {
+			count, first, left = count+n, r, least
 		}
 	}
 	if count == 0 {
@@ -160,6 +175,46 @@ func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	why = say("linear.false-sold-out", "n", count, "request", first.RequestID, "asked", first.Quantity, "left", left)
 	l.reason(AboutStock, why)
 	return why
+}
+
+// refusedWrongly counts the refusals while there was enough, if the units of a sale are gone from the given time on at
+// the latest. It returns the first of them, and the units that were left then.
+func (l *ledger) refusedWrongly(refused []*Record, sales []*sale, gone func(*sale) time.Time) (
+	count int, first *Record, left int64,
+) {
+	slices.SortFunc(sales, func(a, b *sale) int { return gone(b).Compare(gone(a)) })
+	slices.SortFunc(refused, func(a, b *Record) int { return b.decided().Compare(a.decided()) })
+	least, next := l.After.Quantity, 0
+	for _, r := range refused { // the last one first
+		for next < len(sales) && gone(sales[next]).After(r.decided()) {
+			least += sales[next].quantity
+			next++
+		}
+		if r.Quantity <= least {
+			count++
+			first, left = r, least
+		}
+	}
+	return count, first, left
+}
+
+// unsold returns the number of the last step that a purchase decided which sold nothing, and of the last that one did
+// without being refused there.
+func (l *ledger) unsold() (further, open int) {
+	sold := make(map[*Record]bool)
+	for i := range l.sales {
+		sold[l.sales[i].of] = true
+	}
+	for _, r := range l.records {
+		if r.Purchase == nil || sold[r] {
+			continue
+		}
+		further = max(further, r.Purchase.Decided)
+		if r.Outcome != SoldOut {
+			open = max(open, r.Purchase.Decided)
+		}
+	}
+	return further, open
 }
 
 // operations returns the requests as input for porcupine, or why there are none. Times are the load generator's. A sale
@@ -197,7 +252,7 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 		s := &l.sales[i]
 		out := seen{
 			outcome:   Accepted,
-			told:      s.segment == 0 && !s.blind,
+			told:      s.segment == 0 && !s.blind && l.held == 0,
 			counted:   !l.Before.Mapped,
 			read:      s.read,
 			remaining: s.remaining,
@@ -207,16 +262,17 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 		case r == nil:
 			add(call{quantity: s.quantity}, out, math.MinInt64, end)
 		case r.Outcome == Accepted:
-			add(call{quantity: s.quantity, worker: r.Worker}, out, r.SentAt.UnixNano(), r.DoneAt.UnixNano())
+			add(call{quantity: s.quantity, worker: r.Worker}, out, r.began().UnixNano(), r.decided().UnixNano())
 		default:
-			add(call{quantity: s.quantity, worker: r.Worker}, out, r.SentAt.UnixNano(), end)
+			add(call{quantity: s.quantity, worker: r.Worker}, out, r.began().UnixNano(), end)
 		}
 		sold[s.of] = true
 	}
 	for _, r := range l.records {
-		in, from := call{quantity: r.Quantity, worker: r.Worker}, r.SentAt.UnixNano()
+		in, from := call{quantity: r.Quantity, worker: r.Worker}, r.began().UnixNano()
 		switch {
 		case sold[r]:
+		case r.Outcome == SoldOut && r.Purchase != nil: // carts may hold units: see falseSoldOut
 		case r.Outcome == SoldOut:
 			// Stock only goes down, so only the latest possible instant needs to be tried.
 			add(in, seen{outcome: r.Outcome}, r.DoneAt.UnixNano(), r.DoneAt.UnixNano())
@@ -224,7 +280,7 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 			add(in, seen{outcome: Unknown}, from, math.MaxInt64)
 		}
 	}
-	if l.After != nil && l.Complete && len(ops) > 0 {
+	if l.After != nil && l.Complete && l.held == 0 && len(ops) > 0 {
 		add(call{}, seen{outcome: lookedAt, remaining: l.After.Quantity}, end+1, end+2)
 	}
 	return ops

@@ -165,7 +165,7 @@ func LookAgain(ctx context.Context, limit time.Duration, wrong func() bool) (lat
 // mayComeRight reports whether late reports by the target may explain all faults. They cannot explain faults that the
 // orders themselves prove, such as two that read the same version.
 func (v *Verdict) mayComeRight() bool {
-	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == v.skipped
+	return v.late && v.Collisions == 0 && v.OversoldUnits <= v.pending && v.StaleReads == v.skipped
 }
 
 // setStocks sets the stock of each SKU.

@@ -133,6 +133,8 @@ type Verdict struct {
 	late bool // a later read of the store may remove the fault, because the store may report late
 	// skipped counts the StaleReads that an order which is reported late may explain.
 	skipped int
+	// pending is the number of units of orders that were refused later, and may be listed as they were before.
+	pending int64
 }
 
 // Evidence is all evidence of a run.

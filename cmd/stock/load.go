@@ -32,7 +32,11 @@ func loadCommand(v voice) *cobra.Command {
 				return explainLoad(f.printMapping(cmd.OutOrStdout()), false)
 			}
 			err := f.read(cmd.Flags())
-			if err == nil {
+			switch {
+			case err != nil:
+			case f.try:
+				err = f.tryMapping(cmd.Context(), cmd.OutOrStdout())
+			default:
 				err = f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return explainLoad(err, f.token != "")
@@ -62,6 +66,7 @@ type loadFlags struct {
 	out               reportFlags
 	mustRace, noColor bool
 	print             bool // the mapping file, and nothing else
+	try               bool // the mapping, in place of a load
 
 	kept []string // files written besides those of out
 }
@@ -79,6 +84,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVarP(&f.strategies, "strategy", "s", nil, "")
 	flags.StringVar(&f.plan.Mapping, "mapping", "", "")
 	flags.BoolVar(&f.print, "print", false, "")
+	flags.BoolVar(&f.try, "try", false, "")
 	flags.StringVar(&f.plan.Store, "store", "", "")
 
 	flags.IntVarP(&f.requests, "requests", "n", 3000, "")
@@ -253,7 +259,10 @@ func hasIDs(m *mapping.File, flag string, skus ...string) error {
 // readTarget reads the file of --mapping, if there is one. Then there is one strategy, and flags for our service are
 // errors.
 func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
-	if f.plan.Mapping == "" {
+	switch {
+	case f.plan.Mapping == "" && f.try:
+		return wrong("try", failure("wrong.try-alone"))
+	case f.plan.Mapping == "":
 		return nil
 	}
 	for _, flag := range []string{"strategy", "store", "wait", "must-race"} {
@@ -279,6 +288,20 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	}
 	f.mapping, f.strategies, f.plan.Late = m, []string{m.Name()}, m.Late()
 	return nil
+}
+
+// tryMapping tries the mapping with one client.
+func (f *loadFlags) tryMapping(ctx context.Context, stdout io.Writer) error {
+	t, err := mapping.NewTarget(f.url, f.token, 1, f.mapping)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	found, err := t.Try(ctx, f.plan.Names()[0], stdout, string(f.voice))
+	if err == nil && found > 0 {
+		return exitError{code: exitUndecided}
+	}
+	return err
 }
 
 func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {

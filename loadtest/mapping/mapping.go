@@ -67,6 +67,7 @@ func (f *File) Accepts(status int) (always, sometimes bool) {
 
 // A question is the form of one request.
 type question struct {
+	entry
 	method    string
 	path      template
 	body      template // empty: none
@@ -104,7 +105,6 @@ type reading struct {
 // A step is one of the requests that set the stock or make a purchase, in order. A mapping without steps has one.
 type step struct {
 	question
-	entry
 	name              string // its number if it has no other
 	sells, busyFirst  bool   // busyFirst: a busy reply means nothing else
 	soldOut, pending  rules  // may be empty: the API has no such reply

@@ -119,6 +119,7 @@ func successes() []statuses { return []statuses{{200, 299}} }
 // common has what all requests have.
 func (t *table) request(method string, common question) question {
 	q := question{
+		entry:  entry{t.line, t.name},
 		method: cmp.Or(t.text("method", optional), method), path: t.template("path", required),
 		headers: t.headers(common.headers), busy: common.busy,
 	}

@@ -27,7 +27,7 @@ func (t *table) setting(common question) (list []step) {
 			}
 		}
 	} else {
-		list = []step{{question: t.call(http.MethodPut, common), entry: entry{t.line, t.name}, name: "1"}}
+		list = []step{{question: t.call(http.MethodPut, common), name: "1"}}
 	}
 	t.done()
 	return list
@@ -113,7 +113,7 @@ func (t *table) steps(common *question, read func(*table) step) (list []step) {
 
 // step reads what the steps of set and deduct have in common.
 func (t *table) step(common question) step {
-	s := step{question: t.request(http.MethodPost, common), entry: entry{t.line, t.name}}
+	s := step{question: t.request(http.MethodPost, common)}
 	t.ownBusy(&s)
 	s.saves = t.savings()
 	s.repeat = t.repetition()
@@ -179,7 +179,6 @@ func (t *table) repetition() *repetition {
 
 // replies reads what the replies to a request of a purchase mean, and tell. need says whether accepted must be there.
 func (t *table) replies(s step, need bool) step {
-	s.entry = entry{t.line, t.name}
 	if need {
 		s.accepted = t.rules("accepted", need)
 		t.ownBusy(&s)

@@ -47,9 +47,10 @@ func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply 
 		return loadtest.Reply{Outcome: loadtest.Failed, Error: err.Error()}
 	}
 	for i := range t.deduct {
-		further := p.conclude(i, p.exchange(ctx, &t.deduct[i]))
+		got := p.exchange(ctx, &t.deduct[i])
+		further := p.conclude(i, got)
 		if t.trial != nil {
-			t.trial.afterStep(ctx, p, i)
+			t.trial.took(ctx, p, i, &got)
 		}
 		if !further {
 			break

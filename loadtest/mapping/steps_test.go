@@ -2,7 +2,10 @@ package mapping_test
 
 import (
 	"cmp"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,11 @@ import (
 
 // buy puts load on a shop that sells in steps and has 10 units.
 func buy(t *testing.T, s *stepShop, text string, requests int) *loadtest.Result {
+	t.Helper()
+	return buyFrom(t, s, text, requests, 20*time.Second)
+}
+
+func buyFrom(t *testing.T, s http.Handler, text string, requests int, timeout time.Duration) *loadtest.Result {
 	t.Helper()
 	file, err := mapping.Parse([]byte(text))
 	if err != nil {
@@ -27,7 +35,7 @@ func buy(t *testing.T, s *stepShop, text string, requests int) *loadtest.Result 
 	t.Cleanup(target.Close)
 	r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
 		Strategy: file.Name(), SKU: "shirt", Stock: 10, Requests: cmp.Or(requests, 15), Concurrency: 4,
-		Recheck: new(time.Duration), Late: file.Late(), Timeout: 5 * time.Second,
+		Recheck: new(time.Duration), Late: file.Late(), Timeout: timeout,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,5 +186,206 @@ func TestStepsThatFail(t *testing.T) {
 	if want := `{{held}} is saved when the stock is set`; got.Outcome != loadtest.Failed ||
 		!strings.Contains(got.Error, want) {
 		t.Errorf("%+v; want %s", got, want)
+	}
+}
+
+// An own reply of a cheat, to one request of a step.
+type cheat struct {
+	name, step string
+	later      string // "": both that decide at once and that do later
+	own        func(s *stepShop, c *stepCart, w http.ResponseWriter)
+	want       loadtest.Finding
+	says       string
+}
+
+// Shops that sell in steps, or decide later, with one cheat each.
+func TestStepsOfCheats(t *testing.T) {
+	t.Parallel()
+	const broken, undecided = loadtest.Broken, loadtest.Undecided
+	const line, checkout, order = "POST carts lines", "POST carts checkout", "GET order"
+	book := func(s *stepShop, c *stepCart) { c.state, s.orders = "confirmed", append(s.orders, c) }
+	for _, row := range []cheat{
+		{"sells more than there is", "", "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			if c.units == 0 { // a line
+				c.units = 1
+				return
+			}
+			s.sell(c)
+			c.state = "confirmed"
+			s.told(c, w)
+		}, broken, "oversold by 5 units: 15 sold of 10; answered last: c"},
+		{"sells what no order has", checkout, "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			c.state = "confirmed"
+			s.told(c, w)
+		}, broken, "phantoms: "},
+		{"books, and takes nothing off", checkout, "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			book(s, c)
+			s.told(c, w)
+		}, broken, "lost: "},
+		{"takes two for one", checkout, "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			s.sell(c)
+			s.onHand--
+			s.told(c, w)
+		}, broken, "vanished: "},
+		{"refuses, and sells", checkout, "no", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			s.sell(c)
+			soldOut(w)
+		}, broken, "denied: "},
+		{"fails, and sells", checkout, "no", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			s.sell(c)
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}, broken, "denied: "},
+		{"rejects what it has sold", order, "yes", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			fmt.Fprint(w, `{"state":"rejected"}`)
+		}, broken, "denied: "},
+		{"confirms what it has rejected", checkout, "yes", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			c.state = "confirmed"
+			s.told(c, w)
+		}, broken, "phantoms: "},
+		{"sells a cart twice", checkout, "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			twin := *c
+			twin.id += "-twin"
+			s.sell(c)
+			s.sell(&twin)
+			s.told(c, w)
+		}, broken, "beyond the first of one request"},
+		{"sells two for one", checkout, "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			c.units = 2
+			s.sell(c)
+			s.told(c, w)
+		}, broken, "misserved: "},
+		{"is sold out while there is stock", line, "", func(_ *stepShop, _ *stepCart, w http.ResponseWriter) {
+			soldOut(w)
+		}, broken, "answered sold out although there was enough"},
+		{"sells to a cart that it fails", line, "", func(s *stepShop, c *stepCart, w http.ResponseWriter) {
+			c.units = 1
+			s.sell(c)
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}, undecided, "ended before the step that sells, and the store has an order all the same"},
+		{"takes a unit for a cart that it fails", line, "", func(s *stepShop, _ *stepCart, w http.ResponseWriter) {
+			s.onHand--
+			w.WriteHeader(http.StatusInternalServerError)
+		}, undecided, "may hold them in their carts"},
+	} {
+		for _, later := range []bool{false, true} {
+			if row.later != "" && later != (row.later == "yes") {
+				continue
+			}
+			s := &stepShop{later: later, own: row.own}
+			s.cheat = func(_ *stepShop, step string, n int) bool {
+				return step == row.step && n == 3 || row.step == "" && (step == line || step == checkout)
+			}
+			text := strings.Replace(s.mapping(), "name: cart,", "name: cart, order_id: 'header:Cart-Token',", 1)
+			requests := 15
+			if row.step == line { // nobody else is refused
+				requests = 8
+			}
+			v := buy(t, s, text, requests).Verdict
+			if text := fmt.Sprint(v.Reasons); v.Finding != row.want || !strings.Contains(text, row.says) {
+				t.Errorf("%s, later %v: %s; want %s: %s", row.name, later, v.Finding, row.want, text)
+			}
+		}
+	}
+}
+
+// Shops that sell in steps and are right, whatever happens to single requests, and however they list their orders. None is
+// accused. What a cart may hold that was cut off is not known.
+func TestStepsOfRightShops(t *testing.T) {
+	t.Parallel()
+	every := func(n int, step, what string) func(string, int) string {
+		return func(at string, i int) string {
+			if at == step && i%n == 0 {
+				return what
+			}
+			return ""
+		}
+	}
+	slow := func(_ *stepShop, _ http.ResponseWriter, _ *http.Request, _ []string) bool {
+		time.Sleep(100 * time.Millisecond)
+		return false
+	}
+	// late shows an order when it is 150 ms old, and until it is 100 ms older as one that waits.
+	late := func(s *stepShop, w http.ResponseWriter, r *http.Request, all []string) bool {
+		var shown []string
+		for i, o := range s.orders {
+			switch age := time.Since(o.at); {
+			case age > 150*time.Millisecond:
+				shown = append(shown, all[i])
+			case age > 50*time.Millisecond && s.later:
+				shown = append(shown, strings.Replace(all[i], o.state, "pending", 1))
+			}
+		}
+		page(w, r, shown, 7)
+		return true
+	}
+	// shifting puts an order of somebody else in front while the first two times are read.
+	shifting := func(s *stepShop, w http.ResponseWriter, r *http.Request, all []string) bool {
+		for i := range min(s.listing, 5) {
+			all = append([]string{fmt.Sprintf(`{"id":"else-%d","state":"new","lines":[]}`, i)}, all...)
+		}
+		page(w, r, all, 3)
+		return true
+	}
+	cut := func(_ *stepShop, w http.ResponseWriter, r *http.Request, all []string) bool {
+		from, _ := strconv.Atoi(r.FormValue("offset"))
+		fmt.Fprintf(w, `{"orders":[%s],"count":%d}`, strings.Join(all[min(from, len(all)):min(5, len(all))], ","), len(all))
+		return true
+	}
+	for _, row := range []struct {
+		name    string
+		trouble func(string, int) string
+		list    func(*stepShop, http.ResponseWriter, *http.Request, []string) bool
+		want    loadtest.Finding // or undecided, if carts hold units
+	}{
+		{"a slow list", nil, slow, loadtest.Holds},
+		{"a late list", nil, late, loadtest.Holds},
+		{"a list that shifts", nil, shifting, loadtest.Holds},
+		{"a list that is cut", nil, cut, loadtest.Undecided},
+		{"carts that are cut", every(4, "POST carts", "cut"), nil, loadtest.Holds},
+		{"lines that are cut", every(4, "POST carts lines", "serve and cut"), nil, loadtest.Holds},
+		{"lines that fail", every(4, "POST carts lines", "fail"), nil, loadtest.Holds},
+		{"lines that are busy", every(2, "POST carts lines", "busy"), nil, loadtest.Holds},
+		{"checkouts that are cut", every(4, "POST carts checkout", "cut"), nil, loadtest.Holds},
+		{"checkouts whose reply is cut", every(4, "POST carts checkout", "serve and cut"), nil, loadtest.Holds},
+		{"checkouts that are busy", every(3, "POST carts checkout", "busy"), nil, loadtest.Holds},
+		{"waits that are cut", every(4, "GET order", "cut"), nil, loadtest.Holds},
+		{"waits that are cut, and a late list", every(4, "GET order", "cut"), late, loadtest.Holds},
+		{
+			"checkouts whose reply is cut, and a cut list", every(4, "POST carts checkout", "serve and cut"), cut,
+			loadtest.Undecided,
+		},
+	} {
+		for n := range 4 {
+			later, holds := n&1 > 0, n&2 > 0
+			t.Run(fmt.Sprintf("%s, later %v, holds %v", row.name, later, holds), func(t *testing.T) {
+				t.Parallel()
+				s := &stepShop{later: later, holds: holds, trouble: row.trouble, list: row.list}
+				v := buy(t, s, s.mapping(), 15).Verdict
+				unknown := v.Finding == loadtest.Undecided && (holds && row.trouble != nil || v.AcceptedUnits == 0)
+				if v.Finding != row.want && !unknown {
+					t.Errorf("%s: %v", v.Finding, v.Reasons)
+				}
+			})
+		}
+	}
+}
+
+// A shop that does not answer any more in the middle of a purchase has sold nothing, or what its orders say.
+func TestStepsOfAShopThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"POST carts lines", "POST carts checkout", "GET order"} {
+		s := &stepShop{later: true}
+		s.hang = make(chan struct{})
+		s.trouble = func(at string, n int) string {
+			if at == step && n%5 == 0 {
+				return "hang"
+			}
+			return ""
+		}
+		r := buyFrom(t, s, s.mapping(), 15, time.Second)
+		close(s.hang)
+		if r.Verdict.Finding == loadtest.Broken {
+			t.Errorf("%s: %s: %v", step, r.Verdict.Finding, r.Verdict.Reasons)
+		}
 	}
 }

@@ -572,7 +572,7 @@ func writeInstances(line func(string, words.Text), shares []loadtest.Share, sent
 
 func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
 	row := func(t tone, name string, cells ...string) {
-		b.WriteString("  " + style.left(t, name))
+		b.WriteString("  " + style.pad(t, name, label, false))
 		for _, cell := range cells {
 			b.WriteString(style.pad(t, cell, 9, true))
 		}
@@ -582,15 +582,19 @@ func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
 		row(plain, name, fmt.Sprint(q.Count), loadtest.Millis(q.P50), loadtest.Millis(q.P90), loadtest.Millis(q.P95),
 			loadtest.Millis(q.P99), loadtest.Millis(q.P999), loadtest.Millis(q.Max))
 	}
-	row(faint, "latency", style.say("label.replies"), "p50", "p90", "p95", "p99", "p99.9", "max")
-	quantiles("all", l.All)
+	named := func(key string, q loadtest.Quantiles) { quantiles(style.say("label."+key), q) }
+	row(faint, style.say("label.latency"), style.say("label.replies"), "p50", "p90", "p95", "p99", "p99.9", "max")
+	named("all", l.All)
 	if l.Service != nil {
-		quantiles("since-sent", *l.Service)
+		named("since-sent", *l.Service)
 	}
 	for _, outcome := range loadtest.Outcomes() {
 		if q, ok := l.ByOutcome[outcome]; ok && len(l.ByOutcome) > 1 {
-			quantiles(outcomeKey(outcome), q)
+			named(outcomeKey(outcome), q)
 		}
+	}
+	for i := range l.Steps {
+		quantiles("- "+l.Steps[i].Name, l.Steps[i].Quantiles)
 	}
 }
 
