@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -111,8 +112,8 @@ func (s setting) load(v *viper.Viper) error {
 			return err
 		}
 	}
-	if err := fill(s.field, v.Get(s.key)); err != nil {
-		return fmt.Errorf("%s: %w", s.key, err)
+	if err := v.UnmarshalKey(s.key, s.field, viper.DecodeHook(strictly)); err != nil {
+		return fmt.Errorf("%s: is not %s", s.key, s.accepted()) // err may quote a secret
 	}
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%s: %w", s.key, err)
@@ -137,59 +138,98 @@ func (s setting) readFile(v *viper.Viper) error {
 	return nil
 }
 
-// fill sets field to a value from a file, a variable or a flag. It is stricter than viper: a number is not a duration
-// (nobody means nanoseconds), 1.5 is not 1, and a number is not a text, because YAML reads 0123 as 83. The errors do
-// not quote the value, which may be a secret.
-func fill(field, value any) (err error) {
-	text := fmt.Sprint(value)
-	if n, is := value.(float64); is { // JSON has no other numbers
-		text = strconv.FormatFloat(n, 'f', -1, 64)
+var errType = errors.New("another kind of value")
+
+// strictly converts a value from a file, a variable or a flag to the type of a field. It is stricter than viper: a
+// number is not a duration (nobody means nanoseconds), 1.5 is not 1, and a number is not a text, because YAML reads
+// 0123 as 83.
+func strictly(_, to reflect.Type, value any) (any, error) {
+	text, isText := value.(string)
+	switch to {
+	case reflect.TypeFor[string]():
+		if !isText {
+			return nil, errType
+		}
+	case reflect.TypeFor[bool]():
+		if isText {
+			return strconv.ParseBool(cmp.Or(text, "false"))
+		}
+		if _, isBool := value.(bool); !isBool {
+			return nil, errType
+		}
+	case reflect.TypeFor[int]():
+		return whole(value)
+	case reflect.TypeFor[time.Duration]():
+		if isText {
+			return time.ParseDuration(text)
+		}
+		if _, isDuration := value.(time.Duration); !isDuration {
+			return nil, errType
+		}
+	case reflect.TypeFor[[]string]():
+		return list(value)
 	}
-	switch field := field.(type) {
-	case *string:
-		var is bool
-		if *field, is = value.(string); !is {
-			return errors.New("is not text (in quotes, if it looks like something else)")
-		}
-	case *bool:
-		if *field, err = strconv.ParseBool(cmp.Or(text, "false")); err != nil {
-			return errors.New("is not true or false")
-		}
-	case *int:
-		if *field, err = strconv.Atoi(text); err != nil {
-			return errors.New("is not a whole number")
-		}
-	case *time.Duration:
-		if *field, err = time.ParseDuration(text); err != nil {
-			return errors.New("is not a duration with its unit, such as 500ms or 10s")
-		}
-	case *[]string:
-		var is bool
-		if *field, is = list(value); !is {
-			return errors.New("is not a list, or text with commas")
-		}
+	return value, nil
+}
+
+// accepted describes what strictly accepts.
+func (s setting) accepted() string {
+	switch s.value.(type) {
+	case bool:
+		return "true or false"
+	case int:
+		return "a whole number"
+	case time.Duration:
+		return "a duration with its unit, such as 500ms or 10s"
+	case []string:
+		return "a list, or text with commas"
+	default:
+		return "text (in quotes, if it looks like something else)"
 	}
-	return nil
+}
+
+func whole(value any) (int, error) {
+	switch n := value.(type) {
+	case int:
+		return n, nil
+	case int64: // TOML
+		return int(n), nil
+	case float64: // JSON has no other numbers
+		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			return int(n), nil
+		}
+	case string:
+		return strconv.Atoi(n)
+	}
+	return 0, errType
 }
 
 // list splits at commas, and removes blanks and empty items: "" is the empty list.
-func list(value any) (items []string, ok bool) {
-	switch value := value.(type) {
+func list(value any) ([]string, error) {
+	var items []string
+	switch l := value.(type) {
 	case string:
-		items = strings.Split(value, ",")
+		items = strings.Split(l, ",")
 	case []string:
-		items = slices.Clone(value)
+		items = l
 	case []any:
-		for _, item := range value {
-			items = append(items, fmt.Sprint(item))
+		for _, item := range l {
+			text, isText := item.(string)
+			if !isText {
+				return nil, errType
+			}
+			items = append(items, text)
 		}
 	default:
-		return nil, false
+		return nil, errType
 	}
-	for i := range items {
-		items[i] = strings.TrimSpace(items[i])
+	kept := []string{}
+	for _, item := range items {
+		if item = strings.TrimSpace(item); item != "" {
+			kept = append(kept, item)
+		}
 	}
-	return slices.DeleteFunc(items, func(item string) bool { return item == "" }), true
+	return kept, nil
 }
 
 func unknownKeys(v *viper.Viper, known []string) (bad []error) {
@@ -199,7 +239,8 @@ func unknownKeys(v *viper.Viper, known []string) (bad []error) {
 		}
 		// A section whose lines are all commented out also appears as a key. It means the defaults.
 		if _, section := v.Get(key).(map[string]any); !section {
-			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
+			same := func(key string) string { return key }
+			bad = append(bad, unknown(key, "key", nearest(key, known, ""), same))
 		}
 	}
 	return bad
@@ -218,18 +259,10 @@ func unknownVariables(environ, keys []string) (bad []error) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !kubernetes.MatchString(pair) {
-			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix)))
+			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix), envOf))
 		}
 	}
 	return bad
-}
-
-// unknown returns the error for an unknown key or variable. meant is the suggestion, or "".
-func unknown(name, what, meant string) error {
-	if meant == "" {
-		return fmt.Errorf("%s: unknown %s", name, what)
-	}
-	return fmt.Errorf("%s: unknown %s (did you mean %s?)", name, what, meant)
 }
 
 // nearest suggests a correction of key: the one in known with the longest common prefix. It returns "" unless the

@@ -69,6 +69,11 @@ func TestThereAreFewSettings(t *testing.T) {
 	if n := len(allKeys(settings)); n > 45 {
 		t.Errorf("%d settings, with the files of secrets", n)
 	}
+	for _, s := range settings {
+		if use, gone := instead()[s.key]; gone || len(s.about) > 80 {
+			t.Errorf("%s: %s %s", s.key, s.about, use)
+		}
+	}
 }
 
 // When instances restart one after the other, the next one must serve until nginx tries the one before again. nginx
@@ -95,37 +100,51 @@ func TestAnInstanceServesUntilNginxFindsTheOther(t *testing.T) {
 
 // A value of each kind can be set in each way, and a later way overrides the earlier ones: a file, a variable, a flag.
 func TestWhereAValueComesFrom(t *testing.T) {
-	is := func(want string, args ...string) {
-		t.Helper()
-		c := mustConfigure(t, args...)
-		got := fmt.Sprintf("%v %s %t %d %s %s",
-			c.Wait, c.Store, c.Lock.HandOver, c.Seed.Quantity, c.AdminToken, c.Redis.URL)
-		if got != want {
-			t.Errorf("%q: %s, want %s", args, got, want)
-		}
-	}
-	is("10s redis true 100 [] redis://127.0.0.1:6379")
-	yaml := file(t, "stock.yaml", "wait: 1s\nstore: mysql\nlock: {handover: false}\nseed:\n  quantity: 1\n"+
-		"admin_token: [a, b]\nredis: {url: redis://a}\n")
-	for _, path := range []string{
-		yaml,
-		file(t, "stock.json", `{"wait": "1s", "store": "mysql", "lock": {"handover": false}, "seed": {"quantity": 1},`+
-			`"admin_token": ["a", "b"], "redis": {"url": "redis://a"}}`),
-		file(t, "stock.toml", "wait = '1s'\nstore = 'mysql'\nadmin_token = ['a', 'b']\nlock.handover = false\n"+
-			"seed.quantity = 1\nredis.url = 'redis://a'\n"),
+	for _, row := range []struct{ key, standard, file, variable, flag string }{
+		{"wait", "10s", "1s", "2s", "3s"},
+		{"store", "redis", "mysql", "redis", "mysql"},
+		{"lock.handover", "true", "false", "true", "false"},
+		{"seed.quantity", "100", "1", "2", "0"},
+		{"admin_token", "[]", "[a b]", "[b]", "[c d]"},
+		{"redis.url", "redis://127.0.0.1:6379", "redis://a", "", "redis://c"}, // an empty variable is one
 	} {
-		is("1s mysql false 1 [a b] redis://a", "--config", path)
+		t.Run(row.key, func(t *testing.T) {
+			is := func(want string, args ...string) {
+				t.Helper()
+				c := mustConfigure(t, args...)
+				all := c.settings()
+				s := all[slices.IndexFunc(all, func(s setting) bool { return s.key == row.key })]
+				value := strings.NewReplacer(`"`, "", ", ", " ").Replace(s.yaml())
+				if s.secret && want != row.standard && want != "" {
+					want = "***"
+				}
+				if value != want {
+					t.Errorf("%q: %s, want %s", args, value, want)
+				}
+			}
+			plain := strings.NewReplacer("[", "", "]", "", " ", ",")
+			is(row.standard)
+			flag := "--" + flagOf(row.key) + "=" + plain.Replace(row.flag)
+			group, name, nested := strings.Cut(row.key, ".")
+			inYAML, inJSON := group+": "+row.file, fmt.Sprintf(`{%q: %q}`, group, plain.Replace(row.file))
+			if nested {
+				inYAML = group + ":\n  " + name + ": " + row.file
+				inJSON = fmt.Sprintf(`{%q: {%q: %q}}`, group, name, row.file)
+			}
+			path := file(t, "stock.yaml", strings.ReplaceAll(inYAML, " b]", ", b]"))
+			for _, path := range []string{
+				path, file(t, "stock.json", inJSON),
+				file(t, "stock.toml", fmt.Sprintf("%s = %q", row.key, plain.Replace(row.file))),
+			} {
+				is(row.file, "--config", path)
+			}
+			t.Setenv("STOCK_CONFIG", path)
+			is(row.file)
+			t.Setenv(envOf(row.key), plain.Replace(row.variable))
+			is(row.variable)
+			is(row.flag, flag)
+		})
 	}
-	t.Setenv("STOCK_CONFIG", yaml)
-	for name, value := range map[string]string{
-		"WAIT": "2s", "STORE": "redis", "LOCK_HANDOVER": "true", "SEED_QUANTITY": "2", "ADMIN_TOKEN": "b",
-		"REDIS_URL": "", // an empty variable is one
-	} {
-		t.Setenv("STOCK_"+name, value)
-	}
-	is("2s redis true 2 [b] ")
-	is("3s mysql false 0 [c d] redis://c", "--wait=3s", "--store=mysql", "--lock-handover=false", "--seed-quantity=0",
-		"--admin-token=c,d", "--redis-url=redis://c")
 }
 
 // People put blanks after commas, and leave sections empty whose lines they have commented out. Kubernetes sets
@@ -153,7 +172,9 @@ func TestTolerance(t *testing.T) {
 func TestBadValues(t *testing.T) {
 	for _, row := range []struct{ flag, says string }{
 		{"admin-addr=9090", `admin.addr: "9090" is not host:port`},
+		{"addr=http://h", `addr: "http://h" is not host:port`},
 		{"addr=h:65536", `addr: "h:65536" is not host:port`},
+		{"addr=", `addr: "" is not host:port`},
 		{"lab=true", "lab: needs admin_token"},
 		{"store=oracle", `store: "oracle" is none of redis, mysql`},
 		{"wait=61s", "wait: 1m1s is not from 0s to 1m0s"},
@@ -163,6 +184,7 @@ func TestBadValues(t *testing.T) {
 		{"redis-url=redis:6379", "redis.url: is not redis://"},
 		{"redis-url=redis://:s3cret@h?skip_verify=1", `redis.url: has the parameter "skip_verify"`},
 		{"redlock-urls=redis://a,redis://b", "redlock.urls: 2 are no quorum"},
+		{"redlock-urls=redis://a,redis://b?addr=c:1,redis://d", "redlock.urls: has a URL that is not of a single"},
 		{"redlock-urls=redis://a,redis://:s3cret@b,redis://b/1", "redlock.urls: has b:6379 twice"},
 		{"zookeeper-hosts=zk", "zookeeper.hosts: has an item that is not"},
 		{"zookeeper-hosts=s3cret@zk:2181", "zookeeper.hosts: has something before an @"},
@@ -195,10 +217,13 @@ func TestBadValues(t *testing.T) {
 func TestWrongTypes(t *testing.T) {
 	for text, key := range map[string]string{
 		"wait: 5":                          "wait: is not a duration",
+		"wait: [1s]":                       "wait: is not a duration",
 		"lab: maybe":                       "lab: is not true or false",
 		"mysql: {pool_size: 3.5}":          "mysql.pool_size: is not a whole number",
+		"mysql: {pool_size: [64]}":         "mysql.pool_size: is not a whole number",
 		"seed: {quantity: '1e3'}":          "seed.quantity: is not a whole number",
 		"zookeeper: {hosts: {a: 1}}":       "zookeeper.hosts",
+		"zookeeper: {hosts: [1]}":          "zookeeper.hosts: is not a list",
 		"redis: 5":                         "redis: unknown key",
 		"elsewhere:":                       "elsewhere: unknown key",
 		"seed: {sku: 0123}":                "seed.sku: is not text", // in YAML that is 83
@@ -224,6 +249,27 @@ func TestAllMistakesAtOnce(t *testing.T) {
 		"STOCK_REDIS_ULR: unknown variable (did you mean STOCK_REDIS_U", "!s3cret", "!wait:")
 	if lines := strings.Count(err.Error(), "\n"); lines != 8 {
 		t.Errorf("%d lines for 8 mistakes:\n%v", lines, err)
+	}
+}
+
+// A setting that is gone is answered with what to use instead, wherever it is set.
+func TestSettingsThatAreGone(t *testing.T) {
+	for key, use := range instead() {
+		t.Run(key, func(t *testing.T) {
+			text := key + ": s3cret"
+			if path := strings.Split(key, "."); len(path) > 1 {
+				text = strings.Join(path, ": {") + ": s3cret" + strings.Repeat("}", len(path)-1)
+			}
+			_, err := configure(t, "--config", file(t, "stock.yaml", text))
+			says(t, err, key+": is gone: "+use, "!s3cret")
+			flags := pflag.NewFlagSet("stock", pflag.ContinueOnError)
+			AddFlags(flags)
+			flag := "--" + flagOf(key)
+			says(t, FlagError(flags.Parse([]string{flag + "=s3cret"})), flag+": is gone: "+use)
+			t.Setenv(envOf(key), "s3cret")
+			_, err = configure(t)
+			says(t, err, envOf(key)+": is gone: "+use, "!s3cret", "!did you mean")
+		})
 	}
 }
 
@@ -306,5 +352,12 @@ func TestSecretsInFiles(t *testing.T) {
 			_, err = configure(t, "--"+flagOf(s.key)+"-file="+path+".no")
 			says(t, err, s.key+"_file: ", path+".no", "no such file")
 		})
+	}
+}
+
+func TestParseEnsemble(t *testing.T) {
+	e, err := parseEnsemble([]string{"tls://u:p@w@a:1", "b:2", "v:q@c:3"})
+	if want := "{hosts:[a:1 b:2 c:3] users:[u:p@w v:q] secure:true}"; err != nil || fmt.Sprintf("%+v", e) != want {
+		t.Errorf("%+v %v, want %s", e, err, want)
 	}
 }

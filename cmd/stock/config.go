@@ -19,5 +19,6 @@ func configCommand() *cobra.Command {
 		},
 	}
 	app.AddFlags(cmd.Flags())
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
 	return cmd
 }

@@ -53,7 +53,7 @@ func lockCommand(v voice) *cobra.Command {
 		if is && failed == cmd && run.Flags().Lookup(absent.GetSpecifiedName()) != nil {
 			return exitError{exitUsage, failure("lock.moved")}
 		}
-		return exitError{exitUsage, err}
+		return exitError{exitUsage, app.FlagError(err)}
 	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if cmd.ArgsLenAtDash() >= 0 {

@@ -44,6 +44,7 @@ func migrateVerb(use string, do func(context.Context, *app.Migrator) (string, er
 		},
 	}
 	app.AddFlags(cmd.Flags())
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
 	return cmd
 }
 

@@ -32,5 +32,6 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	app.AddFlags(cmd.Flags())
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
 	return cmd
 }
