@@ -279,6 +279,7 @@ func calm(clients []*process, seen *witness, end func(*lock.Lease)) {
 // In no storm are there two holders, and the fences grow. When it is over, all are served at once and in their order,
 // and nothing is left.
 func TestWatchdogInAStorm(t *testing.T) {
+	t.Parallel()
 	seeds, holds := servertest.Rounds(30, 10), 0
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
@@ -299,6 +300,7 @@ func TestWatchdogInAStorm(t *testing.T) {
 
 // A bug in a script is found in some storm.
 func TestAStormFindsBugs(t *testing.T) {
+	t.Parallel()
 	const release = "if first then\n  grant(first, request, ARGV[2])\nelse"
 	for name, bug := range map[string]struct{ from, to, want string }{
 		"a release looks at no holder":  {"if holder ~= ARGV[1] then", "if not holder then", "two holders"},
