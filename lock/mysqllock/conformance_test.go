@@ -40,7 +40,8 @@ func harnesses() []locktest.Harness {
 }
 
 func harness(
-	name string, k kind, promise driver.Promise, kept func(context.Context, []string, string) (int, error), keeps string,
+	name string, k kind, promise driver.Promise,
+	kept func(ctx context.Context, addrs []string, key string) (int, error), keeps string,
 ) locktest.Harness {
 	opener := func(open func(addr string) (*sql.DB, error)) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
@@ -60,7 +61,8 @@ func harness(
 	limited := func(addr string) (*sql.DB, error) { return openAddr(addr, 12) }
 	defaults := func(addr string) (*sql.DB, error) { return sql.Open("mysql", "root@tcp("+addr+")/stock") }
 	return locktest.Harness{
-		Name: name, Promise: promise, Renews: true, Wire: wire.MySQL(), Left: left, Start: start, Limit: limitStatements,
+		Name: name, Promise: promise, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
+		Limit: limitStatements,
 		Lease: 2 * time.Second, // long beside what a busy computer may stop a process for
 		Kept:  kept, Keeps: keeps,
 		Open: opener(limited), Plain: []locktest.Opener{opener(defaults)},

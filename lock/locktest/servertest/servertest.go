@@ -69,7 +69,7 @@ func Start(t testing.TB, o server.Options) *server.Stack {
 	return StopAtEnd(t, s, err)
 }
 
-// Reserve returns an address of 127.0.0.1 on which nothing listens until the test ends, and its port. It is for one more
+// Reserve returns an address of 127.0.0.1 on which nothing listens until the test ends, and its port. It is for another
 // port of a server: see Options.More.
 func Reserve(t testing.TB) (addr, port string) {
 	t.Helper()
