@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,10 +98,12 @@ func is(t *testing.T, b *health.Backend, began context.Context, impaired bool) {
 // middle of one says nothing.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, first, hangs := 0, 0, false
-		var told []string
+		var asked, first atomic.Int32
+		var hangs atomic.Bool
+		told := make(chan string, 3)
 		b := health.New("redis", func(ctx context.Context) error {
-			if asked++; hangs {
+			asked.Add(1)
+			if hangs.Load() {
 				<-ctx.Done()
 				return errors.New("driver: bad connection") // it has closed the connection itself
 			}
@@ -110,31 +113,35 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() {
-			b.Run(ctx, func() { first++ }, func(name string, down error) {
-				told = append(told, fmt.Sprint(name, " ", down))
+			b.Run(ctx, func() { first.Add(1) }, func(name string, down error) {
+				told <- fmt.Sprint(name, " ", down)
 			})
 		})
-		time.Sleep(10*health.Interval + health.Interval/2)
-		if asked != 11 || first != 1 || b.Latency() != time.Millisecond {
-			t.Errorf("asked %d times, first called %d times, latency %v", asked, first, b.Latency())
+		pass := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
 		}
-		hangs = true
-		time.Sleep(health.Interval + health.Timeout) // one is late
+		pass(10*health.Interval + health.Interval/2)
+		if asked.Load() != 11 || first.Load() != 1 || b.Latency() != time.Millisecond {
+			t.Errorf("asked %d times, first called %d times, latency %v", asked.Load(), first.Load(), b.Latency())
+		}
+		hangs.Store(true)
+		pass(health.Interval + health.Timeout) // one is late
 		if b.Err() != nil {
 			t.Errorf("after one that was late: %v", b.Err())
 		}
-		time.Sleep(health.Timeout)
-		if want := "[redis <nil> redis " + isSilent + "]"; fmt.Sprint(told) != want {
-			t.Errorf("told %s, want %s", told, want)
+		pass(health.Timeout)
+		if up, down := <-told, <-told; up != "redis <nil>" || down != "redis "+isSilent {
+			t.Errorf("told %q and %q, want up and then silent", up, down)
 		}
-		hangs = false
-		time.Sleep(health.Timeout + health.Interval)
-		hangs = true
-		time.Sleep(health.Interval + health.Timeout + health.Timeout/2)
+		hangs.Store(false)
+		pass(health.Timeout + health.Interval)
+		hangs.Store(true)
+		pass(health.Interval + health.Timeout + health.Timeout/2)
 		cancel() // in the middle of the one that would be the last to fail
 		run.Wait()
-		if b.Err() != nil || len(told) != 3 {
-			t.Errorf("stopped: %v, told %s", b.Err(), told)
+		if b.Err() != nil || len(told) != 1 {
+			t.Errorf("stopped: %v, told %d times that it is up again", b.Err(), len(told))
 		}
 	})
 }
