@@ -8,8 +8,6 @@ import (
 // A Cell is the result of one run of one case of a scenario: prediction, observation and evidence.
 type Cell struct {
 	Scenario string `json:"scenario"`
-	Title    string `json:"title,omitempty"`    // of the scenario: what fails
-	TitleZH  string `json:"title_zh,omitempty"` // Title in Chinese
 	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
 	Code     string `json:"code,omitempty"`
 	Variant  string `json:"variant,omitempty"`    // in English
@@ -36,12 +34,6 @@ type Cell struct {
 func (c Cell) Case() Case {
 	label := Text{EN: c.Variant, ZH: cmp.Or(c.ZH, c.Variant)}
 	return Case{Strategy: c.Strategy, Code: c.Code, Label: label, Store: c.Store}
-}
-
-// Heading returns the title of the scenario in both languages. Older runs have only its name.
-func (c Cell) Heading() Text {
-	title := cmp.Or(c.Title, c.Scenario)
-	return Text{EN: title, ZH: cmp.Or(c.TitleZH, title)}
 }
 
 // Evidence is one fact by which a cell was judged.

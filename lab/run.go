@@ -77,7 +77,7 @@ func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
 		if len(r.Strategies) == 0 || slices.Contains(r.Strategies, c.Subject()) {
 			cases = append(cases, c)
 			cells = append(cells, Cell{
-				Scenario: s.Name, Title: s.Title.EN, TitleZH: s.Title.ZH,
+				Scenario:  s.Name,
 				Strategy:  c.Strategy,
 				Code:      c.Code,
 				Variant:   c.Label.EN,

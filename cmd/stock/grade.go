@@ -128,6 +128,7 @@ func (r *gradeRun) run(ctx context.Context) (err error) {
 		if r.options.Command, err = r.build(ctx, dir); err != nil {
 			return err
 		}
+		r.options.Name = r.goPackage
 	}
 	columns := width(r.err)
 	r.options.Server = r.showServers(r.err, false)
@@ -143,13 +144,15 @@ func (r *gradeRun) run(ctx context.Context) (err error) {
 		grade.WriteResult(r.out, result, string(r.voice))
 	}
 	report, err := grade.Run(ctx, r.options)
-	grade.WriteSummary(r.out, report, string(r.voice))
+	if len(report.Results) > 0 {
+		grade.WriteSummary(r.out, report, string(r.voice))
+	}
 	if r.json != "" {
 		err = errors.Join(err, writeJSON(r.json, indented(report)))
 	}
 	if r.html != "" {
 		err = errors.Join(err, writeFile(r.html, func(w io.Writer) error {
-			return grade.WriteHTML(w, report, string(r.voice))
+			return grade.WriteHTML(w, report, string(r.voice), repositoryFrom(r.html))
 		}))
 	}
 	switch {
@@ -163,6 +166,26 @@ func (r *gradeRun) run(ctx context.Context) (err error) {
 		return exitError{exitUngraded, nil}
 	}
 	return nil
+}
+
+// repositoryFrom returns the way from a page to the root of the repository, or "" if the command does not run there.
+func repositoryFrom(page string) string {
+	if _, err := os.Stat("docs/lessons"); err != nil {
+		return ""
+	}
+	from, err := filepath.Abs(filepath.Dir(page))
+	if err != nil {
+		return ""
+	}
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return ""
+	}
+	way, err := filepath.Rel(from, root)
+	if err != nil {
+		return ""
+	}
+	return filepath.ToSlash(way)
 }
 
 // build builds the Go package of --go in a folder, and returns the command.

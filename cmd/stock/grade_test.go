@@ -42,6 +42,7 @@ func TestGradeExitStatus(t *testing.T) {
 		{"", exitUngraded, "name the lock"},
 		{"--http http://x -- true", exitUngraded, "only one of them"},
 		{"--http ftp://x", exitUngraded, "--http must be"},
+		{"--http http://127.0.0.1:1", exitUngraded, "the lock at http://127.0.0.1:1 cannot be reached"},
 		{"--only nonsense -- true", exitUngraded, `unknown scenario "nonsense"; there are thirty-at-once, `},
 		{"--servers etcd -- true", exitUngraded, "--servers: etcd is none of [redis zookeeper mysql]"},
 		{"--lease 1ms -- true", exitUngraded, "lease"},
@@ -62,6 +63,9 @@ func TestGradeExitStatus(t *testing.T) {
 			}
 		} else if err != nil {
 			t.Errorf("%s: an error without a status: %v", row.args, err)
+		}
+		if strings.Contains(row.said, "cannot be reached") && out != "" {
+			t.Errorf("a lock that cannot be reached has grades:\n%s", out)
 		}
 		if got != row.want || !strings.Contains(said, row.said) {
 			t.Errorf("%s: exit status %d, want %d\n%s\nwant %s", row.args, got, row.want, said, row.said)

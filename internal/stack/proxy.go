@@ -111,7 +111,7 @@ func (p *proxy) Signal(sig syscall.Signal) error {
 	case syscall.SIGCONT:
 		return nil
 	default:
-		return errors.New("the proxy inside this process cannot be paused: install nginx")
+		return errors.New("the proxy inside this process cannot be frozen: install nginx")
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *Stack) Ready(ctx context.Context, instance *server.Server) error {
 // readyBound is how long one question to an instance may take.
 const readyBound = 5 * time.Second
 
-// AwaitReady waits until each instance is Ready. It takes a moment after a server or an instance was paused or started.
+// AwaitReady waits until each instance is Ready. It takes a moment after a server or an instance was frozen or started.
 func (s *Stack) AwaitReady(ctx context.Context, instances ...*server.Server) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

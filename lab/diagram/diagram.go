@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -122,7 +121,7 @@ func Of(cell lab.Cell) Diagram {
 	if len(cell.Events) == 0 {
 		return d
 	}
-	m := &maker{Diagram: d, events: slices.Clone(cell.Events)}
+	m := &maker{Diagram: d, events: slices.Clone(cell.Events), fences: Ranks(cell)}
 	m.rank()
 	m.shareLanes()
 	m.charts()
@@ -145,7 +144,7 @@ func Of(cell lab.Cell) Diagram {
 type maker struct {
 	Diagram
 	events []lab.CaseEvent
-	fences map[string]string // rank of each: "#1" is the smallest
+	fences map[string]string // their Ranks
 	many   map[Role]bool     // roles that share a lane
 	first  time.Time
 }
@@ -153,29 +152,37 @@ type maker struct {
 // longFence matches a fencing token made from a clock, which is too long to compare by eye.
 var longFence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
 
-// rank numbers the fencing tokens by size, and replaces long ones in the texts by their ranks.
-func (m *maker) rank() {
-	all := make(map[string]bool)
-	for _, e := range m.events {
+// Ranks numbers the fencing tokens of a cell by size: "#1" is the smallest.
+func Ranks(c lab.Cell) map[string]string {
+	var all []string
+	for _, e := range c.Evidence {
+		all = append(all, longFence.FindAllString(e.Text, -1)...)
+	}
+	for _, e := range c.Events {
 		if e.Fence > 0 {
-			all[fmt.Sprint(e.Fence)] = true
+			all = append(all, fmt.Sprint(e.Fence))
 		}
-		for _, number := range longFence.FindAllString(e.Text, -1) {
-			all[number] = true
-		}
+		all = append(all, longFence.FindAllString(e.Text, -1)...)
 	}
-	sorted := slices.SortedFunc(
-		maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) },
-	)
-	m.fences = make(map[string]string)
-	for i, number := range sorted {
-		m.fences[number] = fmt.Sprintf("#%d", i+1)
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	ranks := make(map[string]string)
+	for i, number := range slices.Compact(all) {
+		ranks[number] = fmt.Sprintf("#%d", i+1)
 	}
-	short := func(text string) string {
-		return longFence.ReplaceAllStringFunc(text, func(number string) string { return m.fences[number] })
-	}
+	return ranks
+}
+
+// ReplaceFences replaces the long fencing tokens in a text.
+func ReplaceFences(text string, by func(number string) string) string {
+	return longFence.ReplaceAllStringFunc(text, by)
+}
+
+// rank replaces the long fencing tokens in the texts by their ranks.
+func (m *maker) rank() {
+	rank := func(number string) string { return m.fences[number] }
 	for i := range m.events {
-		m.events[i].Text, m.events[i].ZH = short(m.events[i].Text), short(m.events[i].ZH)
+		e := &m.events[i]
+		e.Text, e.ZH = ReplaceFences(e.Text, rank), ReplaceFences(e.ZH, rank)
 	}
 }
 
@@ -371,18 +378,9 @@ func cut(text string, most int) string {
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// point returns the pause point of an event. Older runs have it only in the text.
-func point(e lab.CaseEvent) string {
-	if e.Point != "" {
-		return e.Point
-	}
-	_, at, _ := strings.Cut(e.Text, " at ")
-	return at
-}
-
 // pointSaid returns the pause point in words.
 func pointSaid(e lab.CaseEvent) lab.Text {
-	switch p := point(e); p {
+	switch p := e.Point; p {
 	case lab.BeforeLock, lab.AfterLock, lab.AfterRead, lab.BeforeWrite, lab.AfterWrite, lab.AfterUnlock:
 		return say("points." + p)
 	default:
@@ -399,7 +397,7 @@ func (m *maker) sentence(e lab.CaseEvent, end bool) lab.Text {
 		return say("says.hold-ends", "who", short(e.Who))
 	case end:
 		return say("says.over", "what", e.Said())
-	case e.Kind == lab.Paused && point(e) != "":
+	case e.Kind == lab.Paused && e.Point != "":
 		return say("says.stops", "who", e.Who, "point", pointSaid(e), "for", Brief(e.Until.Sub(e.At)))
 	}
 	return e.Said()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/stock/internal/words"
 )
 
 // A crowd is many contenders that want one key.
@@ -19,6 +21,7 @@ type crowd struct {
 	inside atomic.Int32 // contenders in the critical section
 
 	mu     sync.Mutex
+	most   int // the largest number of contenders in the critical section at once
 	served int
 	wrong  error // the first error that is no end of the crowd
 	last   reply
@@ -104,7 +107,7 @@ func (w *crowd) visit(ctx context.Context, c *contender, think time.Duration) {
 		}
 		return
 	}
-	w.inside.Add(1)
+	w.enter()
 	if r := c.read(); r.left > 0 {
 		w.think(think)
 		c.write(r)
@@ -120,6 +123,21 @@ func (w *crowd) visit(ctx context.Context, c *contender, think time.Duration) {
 	}
 	w.mu.Unlock()
 	w.grants <- struct{}{}
+}
+
+// enter counts one more contender in the critical section.
+func (w *crowd) enter() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.most = max(w.most, int(w.inside.Add(1)))
+}
+
+// refusals returns why the store refused writes: several held the lock at once, or else the fences do not grow.
+func (w *crowd) refusals() words.Text {
+	if w.most > 1 {
+		return say("why.held-at-once", "most", w.most, "refused", w.bed.shop.refused)
+	}
+	return say("why.fences-fall", "refused", w.bed.shop.refused)
 }
 
 // think waits for a second contender in the critical section, which a lock keeps out, at most for that time.
@@ -141,7 +159,7 @@ func thirtyAtOnce(b *bed) verdict {
 	}
 	switch sold := int(history.AcceptedUnits); {
 	case b.shop.refused > 0:
-		return verdict{Blocks, say("why.fences-fall", "refused", b.shop.refused)}
+		return verdict{Blocks, w.refusals()}
 	case sold < units && w.served == 0:
 		return verdict{Blocks, say("why.nobody", "n", contenders, "wait", b.o.Wait, "reply", w.last.String())}
 	case sold < units:
@@ -159,7 +177,7 @@ func hundredWaiters(b *bed) verdict {
 	b.stock(int64(n) + 1)
 	g := holder.first(w.key)
 	before := w.link.commands()
-	w.serve(0, func() { holder.sell(g) })
+	w.serve(10*time.Millisecond, func() { holder.sell(g) }) // each stays for a moment, so that two at once are seen
 	b.commands = w.link.commands() - before
 	cost := say("why.cost-unknown")
 	if w.link != nil {
@@ -170,7 +188,7 @@ func hundredWaiters(b *bed) verdict {
 	}
 	switch {
 	case b.shop.refused > 0:
-		return verdict{Blocks, say("why.fences-fall", "refused", b.shop.refused)}
+		return verdict{Blocks, w.refusals()}
 	case w.served == 0:
 		return verdict{Blocks, say("why.nobody", "n", n, "wait", b.o.Wait, "reply", w.last.String())}
 	case w.served < n:

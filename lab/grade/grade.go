@@ -57,6 +57,7 @@ func (g Grade) Failed() bool { return g == Oversells || g == Blocks || g == Star
 type Options struct {
 	Command []string // the lock as a program; or
 	URL     string   // the lock behind HTTP
+	Name    string   // of the lock in the report; empty: the command or the URL
 
 	Only    []string      // names of scenarios; empty: all
 	Servers []server.Kind // to offer; empty: all of Servers
@@ -133,6 +134,11 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	if err = errors.Join(err, phrases.Check()); err != nil {
 		return report, err
 	}
+	if o.URL != "" {
+		if err := newRemote(o.URL).reach(ctx); err != nil {
+			return report, err
+		}
+	}
 	var want []server.Kind // a lock behind HTTP has its own servers
 	if o.URL == "" {
 		if want = o.Servers; len(want) == 0 {
@@ -165,7 +171,10 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 
 // name returns the lock as the user named it.
 func (o *Options) name() string {
-	if o.URL != "" {
+	switch {
+	case o.Name != "":
+		return printable(o.Name)
+	case o.URL != "":
 		return o.URL
 	}
 	return printable(strings.Join(o.Command, " "))
@@ -175,6 +184,9 @@ func (o *Options) name() string {
 func (o *Options) figureName() string {
 	if o.URL != "" {
 		return "lock"
+	}
+	if o.Name != "" {
+		return printable(filepath.Base(o.Name))
 	}
 	return printable(filepath.Base(o.Command[len(o.Command)-1]))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,6 +21,24 @@ type remote struct {
 
 func newRemote(base string) *remote {
 	return &remote{strings.TrimRight(base, "/"), &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200}}}
+}
+
+// reach connects once: without it every scenario would report the same wrong address.
+func (l *remote) reach(ctx context.Context) error {
+	address, err := url.Parse(l.base)
+	if err != nil {
+		return err
+	}
+	port := address.Port()
+	if port == "" {
+		port = address.Scheme // net knows the ports of http and https
+	}
+	dialer := net.Dialer{Timeout: defaultGrace}
+	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(address.Hostname(), port))
+	if err != nil {
+		return phrases.Error("fault.unreachable", "url", l.base, "why", err)
+	}
+	return connection.Close()
 }
 
 func (l *remote) acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error) {

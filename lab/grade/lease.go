@@ -135,8 +135,22 @@ func lateRelease(b *bed) verdict {
 		return b.neverExpired(next, key, g)
 	}
 	r := next.read()
+	sent := a.record()
+	before := b.inRedis(key)
 	a.giveBack(held)
-	return b.thirdComes(next, third, g, r, say("why.late-release-holds"))
+	removed := before && !b.inRedis(key)
+	v := b.thirdComes(next, third, g, r, say("why.late-release-holds"))
+	if removed && v.grade.Failed() {
+		v.why = say("why.late-removed", "command", sent.lastTo(key), "what", v.why)
+	}
+	return v
+}
+
+// inRedis reports whether Redis has a key whose name contains key.
+func (b *bed) inRedis(key string) bool {
+	left, forever, err := redisLease(b.ctx, b.servers, key)
+	b.must(err)
+	return left > 0 || forever
 }
 
 // neverExpired is the verdict if nobody got the lock while its holder stood still, and somebody gets it afterwards.

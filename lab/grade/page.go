@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"path"
+	"strings"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab/diagram"
@@ -21,8 +23,9 @@ for (const figure of document.querySelectorAll("figure.steps:not(.live)")) steps
 `
 
 // WriteHTML writes a page with the grades, and with a step diagram of each failure. It needs no network. lang is its
-// initial language, en or zh; the reader can change it.
-func WriteHTML(w io.Writer, r Report, lang string) error {
+// initial language, en or zh; the reader can change it. root is the way from the page to the root of the repository,
+// for links to the lessons; if it is empty, the page only names them.
+func WriteHTML(w io.Writer, r Report, lang, root string) error {
 	if err := phrases.Check(); err != nil {
 		return err
 	}
@@ -38,6 +41,10 @@ func WriteHTML(w io.Writer, r Report, lang string) error {
 	}
 	for _, result := range r.Results {
 		x := entry{Result: result}
+		if root != "" {
+			x.Lesson = path.Join(root, result.Read)
+			x.LessonZH = strings.TrimSuffix(x.Lesson, ".md") + ".zh-CN.md"
+		}
 		if found, err := Find(result.Scenario); err == nil {
 			x.Title, x.Forced = found[0].Title(), found[0].Forced()
 		}
@@ -59,6 +66,7 @@ type view struct {
 // An entry is one scenario of the page.
 type entry struct {
 	Result
-	Title, Forced words.Text
-	Steps         template.HTML // only of a failure
+	Title, Forced    words.Text
+	Lesson, LessonZH string        // where the links lead
+	Steps            template.HTML // only of a failure
 }

@@ -33,15 +33,18 @@ func WriteResult(w io.Writer, r Result, lang string) {
 	}
 }
 
-// WriteSummary writes how many scenarios the lock holds in.
+// WriteSummary writes in how many of the scenarios that could be tested the lock holds.
 func WriteSummary(w io.Writer, r Report, lang string) { fmt.Fprintf(w, "\n%s\n", r.summary().In(lang)) }
 
 func (r Report) summary() words.Text {
-	n := 0
+	holds, testable := 0, 0
 	for _, result := range r.Results {
 		if result.Grade == Holds {
-			n++
+			holds++
+		}
+		if result.Grade != NotTestable {
+			testable++
 		}
 	}
-	return say("page.took", "n", n, "all", len(r.Results), "seconds", fmt.Sprintf("%.0f", r.TookMS/1000))
+	return say("page.took", "n", holds, "testable", testable, "seconds", fmt.Sprintf("%.0f", r.TookMS/1000))
 }

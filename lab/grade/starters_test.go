@@ -68,6 +68,9 @@ func TestStarters(t *testing.T) {
 			if r.Grade != s.want {
 				t.Errorf("%s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, s.want, r.Why)
 			}
+			if s.name == "del.sh" && !strings.HasPrefix(r.Why, "A's late release (DEL ") {
+				t.Errorf("the reason does not name the command: %s", r.Why)
+			}
 			twin, kind, lease := cmp.Or(s.twin, fixed+s.name), s.server, time.Second
 			if twin == zkFixed {
 				kind = server.ZooKeeper

@@ -3,6 +3,8 @@ package grade
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"example.com/stock/internal/stack"
@@ -54,6 +56,38 @@ func (t *tripwire) said(k int) words.Text {
 	default:
 	}
 	return say("why.command", "k", k)
+}
+
+// A recording has the commands that a contender sends to Redis. It is written by the proxy.
+type recording struct {
+	mu       sync.Mutex
+	commands []string
+}
+
+// record records the commands that c sends to Redis from now on.
+func (c *contender) record() *recording {
+	r := new(recording)
+	if proxy := c.link[server.Redis]; proxy != nil {
+		proxy.Set(wire.Trap{Do: wire.Hold, Match: func(message []byte) bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.commands = append(r.commands, commandText(server.Redis, message))
+			return false
+		}})
+	}
+	return r
+}
+
+// lastTo returns the last command that names key.
+func (r *recording) lastTo(key string) (command string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.commands {
+		if strings.Contains(c, key) {
+			command = c
+		}
+	}
+	return command
 }
 
 // usesServers reports whether the lock of c has sent commands.

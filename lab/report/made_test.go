@@ -75,7 +75,10 @@ func events() []lab.CaseEvent {
 			At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A",
 			Text: "A believed that it held the lock",
 		},
-		{At: at(3), Until: at(2900), Lane: "app-7", Kind: lab.Paused, Who: "A", Text: "A was paused at before_write"},
+		{
+			At: at(3), Until: at(2900), Lane: "app-7", Kind: lab.Paused, Who: "A", Point: lab.BeforeWrite,
+			Text: "A was paused at before_write",
+		},
 		{
 			At:    at(4),
 			Until: at(1000),

@@ -1,15 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"embed"
-	"fmt"
 	"html/template"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
@@ -112,7 +108,7 @@ type exhibit struct {
 	Open   bool
 	From   *lab.Text // part of the promise that predicts the outcome; nil: the scenario states it
 	Steps  template.HTML
-	fences map[string]string // ranks of long fencing tokens: "#1" is the smallest
+	fences map[string]string // their ranks
 }
 
 // Verdict returns what was seen, and what was predicted if that differs.
@@ -139,7 +135,7 @@ func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 		if !e.Known {
 			continue
 		}
-		x := exhibit{entry: e, Open: cells <= shownAtOnce || e.Class() == "wrong"}
+		x := exhibit{entry: e, Open: cells <= shownAtOnce || e.Class() == "wrong", fences: diagram.Ranks(e.Cell)}
 		if e.Cell.Predicted.From != "" {
 			x.From = new(e.Cell.Predicted.Basis())
 		}
@@ -147,7 +143,6 @@ func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 			x.Steps = diagram.Of(e.Cell).Figure(lang)
 			e.Cell.Events = fold(e.Cell.Events)
 		}
-		x.fences = ranks(e.Cell)
 		a.Cases = append(a.Cases, x)
 	}
 	a.Pair = pair(a.Cases)
@@ -181,30 +176,10 @@ func pair(cases []exhibit) []exhibit {
 	return nil
 }
 
-// fence matches a fencing token made from a clock, which is too long to compare at a glance.
-var fence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
-
-// ranks numbers the long fencing tokens in the texts of a cell by size.
-func ranks(c lab.Cell) map[string]string {
-	var found []string
-	for _, e := range c.Evidence {
-		found = append(found, fence.FindAllString(e.Text, -1)...)
-	}
-	for _, e := range c.Events {
-		found = append(found, fence.FindAllString(e.Text, -1)...)
-	}
-	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	list := make(map[string]string)
-	for _, number := range slices.Compact(found) {
-		list[number] = fmt.Sprintf("#%d", len(list)+1)
-	}
-	return list
-}
-
 // Ranked writes a text in both languages. It replaces long fencing tokens by their ranks, and puts the tokens into
 // titles.
 func (e exhibit) Ranked(t lab.Text) template.HTML {
-	return template.HTML(fence.ReplaceAllStringFunc(diagram.Spoken("span", t), func(number string) string {
+	return template.HTML(diagram.ReplaceFences(diagram.Spoken("span", t), func(number string) string {
 		rank, ok := e.fences[number]
 		if !ok {
 			return number
@@ -237,20 +212,9 @@ func fold(events []lab.CaseEvent) []lab.CaseEvent {
 
 // since formats when an event was, from the beginning of its cell, and how long it lasted.
 func since(e lab.CaseEvent, c lab.Cell) string {
-	text := exactly(e.At.Sub(c.Events[0].At))
+	text := diagram.Brief(e.At.Sub(c.Events[0].At))
 	if !e.Until.IsZero() {
-		text += " + " + exactly(e.Until.Sub(e.At))
+		text += " + " + diagram.Brief(e.Until.Sub(e.At))
 	}
 	return text
-}
-
-func exactly(d time.Duration) string {
-	switch ms := float64(d) / float64(time.Millisecond); {
-	case ms < 9.95:
-		return fmt.Sprintf("%.1f ms", ms)
-	case ms < 999.5:
-		return fmt.Sprintf("%.0f ms", ms)
-	default:
-		return fmt.Sprintf("%.2f s", ms/1000)
-	}
 }

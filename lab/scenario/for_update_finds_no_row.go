@@ -8,6 +8,7 @@ func forUpdateFindsNoRow() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			byHand("naive", lab.Oversells, "no-row-is-a-lock"),
+			byHand("naive", lab.Aborts, "look-then-insert"),
 			byHand("fixed", lab.Safe, "inserts-the-row-first"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -33,6 +34,13 @@ func forUpdateFindsNoRow() lab.Scenario {
 			}
 			second := other.rows(look) // gap locks do not exclude each other
 			b.Require(first == 0 && second == 0, "neither finds a row")
+			if b.Case.Variant == "look-then-insert" {
+				waits := a.inBackground(insert)
+				a.waiting(db)
+				err := other.try(insert)
+				b.Evidence(lab.Answer, errDeadlock, "one-was-undone", "error", oneAborted(b, err, <-waits))
+				return lab.Aborts.Seen()
+			}
 			b.Evidence(lab.Hold, nil, "both-hold", "a", first == 0, "b", second == 0)
 			return bothSell(b, "A", "B")
 		},

@@ -129,6 +129,14 @@ func errno(err error) int {
 	return 0
 }
 
+// oneAborted requires that one of two statements, and only one, was ended with 1213, and returns that number.
+func oneAborted(b *lab.Testbed, one, other error) int {
+	aborted := max(errno(one), errno(other))
+	b.Require(aborted == errDeadlock && (one == nil) != (other == nil),
+		"one of the two, and only one, is ended with 1213")
+	return aborted
+}
+
 // A session is one connection of the lab's own code, with its number on the server.
 type session struct {
 	*sql.Conn

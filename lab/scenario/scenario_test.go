@@ -2,15 +2,10 @@ package scenario
 
 import (
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -20,6 +15,7 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/words"
+	"example.com/stock/internal/words/wordstest"
 	"example.com/stock/lab"
 	"example.com/stock/lock/locktest/server"
 )
@@ -195,151 +191,23 @@ func checkScenario(t *testing.T, s lab.Scenario, strategies map[string]lab.Strat
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
-
-// All that a scenario tells its readers stands in the catalogues: every key that the code says is there and is
-// given the values of its placeholders, nothing is there that no scenario says, and no prose is left in the code.
-func TestTheCataloguesFitTheCode(t *testing.T) {
+// Every text that a scenario says is there and is given its values, and every text is said.
+func TestTheScenariosHaveTheirTexts(t *testing.T) {
 	t.Parallel()
-	texts, err := words.ReadTexts(textFiles, "text")
-	if err != nil {
-		t.Fatal(err)
+	made := []string{
+		"scenarios.", "says.sale-is-written-no-reply", "says.sale-is-lost-on-its-way", "says.sale-is-held",
+		"says.sale-is-written-reply-held", "says.waited", "says.asks", "says." + replyLost, "says." + requestLost,
 	}
-	used := make(map[string]bool)
 	for _, s := range all(t) {
-		for _, part := range []string{"title", "setup", "forced", "why", "fix"} {
-			used["scenarios."+s.Name+"."+part] = true
-		}
 		for _, c := range s.Cases {
-			used["variants."+c.Variant] = true
-		}
-	}
-	code := readCode(t)
-	for _, call := range code.said {
-		used["says."+call.key] = true
-		text, ok := texts["says."+call.key]
-		if !ok {
-			t.Errorf("%s: there is no text %s", call.at, call.key)
-			continue
-		}
-		want := placeholder.FindAllString(text.EN, -1)
-		slices.Sort(want)
-		if !slices.Equal(call.placeholders, slices.Compact(want)) {
-			t.Errorf("%s: %s is given %v, and has the placeholders %v", call.at, call.key, call.placeholders, want)
-		}
-	}
-	for key := range texts {
-		said, _ := strings.CutPrefix(key, "says.")
-		if !used[key] && !code.literals[said] {
-			t.Errorf("nothing says %s", key)
-		}
-	}
-	if len(code.said) < 100 {
-		t.Errorf("only %d texts are said", len(code.said))
-	}
-	for _, prose := range code.prose {
-		t.Error(prose)
-	}
-}
-
-// keyAt is which argument of a method or function is a key; the pairs follow it.
-func keyAt(name string) (i int, ok bool) {
-	i, ok = map[string]int{"Evidence": 2, "Note": 1, "Interval": 4, "Event": 1, "Sprung": 1, "holders": 0}[name]
-	return i, ok
-}
-
-type code struct {
-	said     []saying
-	literals map[string]bool // every string in the code: a key may be chosen before it is said
-	prose    []string
-}
-
-type saying struct {
-	at, key      string
-	placeholders []string
-}
-
-// readCode reads the files of this package but its tests.
-func readCode(t *testing.T) code {
-	t.Helper()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := code{literals: make(map[string]bool)}
-	files := token.NewFileSet()
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(files, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if n != nil {
-				c.look(n, files.Position(n.Pos()).String())
+			if c.Variant != "" {
+				made = append(made, "variants."+c.Variant)
 			}
-			return true
-		})
-	}
-	return c
-}
-
-func (c *code) look(n ast.Node, at string) {
-	switch n := n.(type) {
-	case *ast.BasicLit:
-		text, ok := literal(n)
-		if !ok {
-			return
-		}
-		c.literals[text] = true
-		if strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-			c.prose = append(c.prose, at+": Chinese in the code: "+text)
-		}
-	case *ast.CompositeLit:
-		if of, ok := n.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Text" {
-			c.prose = append(c.prose, at+": a text in the code")
-		}
-	case *ast.CallExpr:
-		if s, ok := sayingOf(n, at); ok {
-			c.said = append(c.said, s)
 		}
 	}
-}
-
-// sayingOf returns the key and the placeholders of a call that says a text. ok is false for any other call, and for one
-// whose key is not written there.
-func sayingOf(call *ast.CallExpr, at string) (s saying, ok bool) {
-	method, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return s, false
-	}
-	i, ok := keyAt(method.Sel.Name)
-	if !ok || len(call.Args) <= i {
-		return s, false
-	}
-	key, ok := literal(call.Args[i])
-	if !ok {
-		return s, false
-	}
-	s = saying{at: at, key: key}
-	for i++; i < len(call.Args); i += 2 {
-		name, _ := literal(call.Args[i])
-		s.placeholders = append(s.placeholders, "{"+name+"}")
-	}
-	if method.Sel.Name == "holders" {
-		s.placeholders = []string{"{values}"}
-	}
-	slices.Sort(s.placeholders)
-	return s, true
-}
-
-func literal(e ast.Expr) (string, bool) {
-	lit, ok := e.(*ast.BasicLit)
-	if !ok || lit.Kind != token.STRING {
-		return "", false
-	}
-	text, err := strconv.Unquote(lit.Value)
-	return text, err == nil
+	says := func(at int) wordstest.Speaker { return wordstest.Speaker{At: at, Under: []string{"says."}} }
+	wordstest.Catalogue(t, words.NewPhrasebook(textFiles, "text"), map[string]wordstest.Speaker{
+		"Evidence": says(2), "Note": says(1), "Interval": says(4), "Event": says(1), "Sprung": says(1),
+		"holders": {At: 0, Under: []string{"says."}, Bare: true},
+	}, made...)
 }

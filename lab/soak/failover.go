@@ -41,10 +41,6 @@ func (o FailOver) Run(ctx context.Context) (report *FailOverReport, err error) {
 	r := &failOver{sale: newSale(ctx, o.Options, cluster.site), plan: o, cluster: cluster}
 	defer r.end()
 	r.report = &FailOverReport{Version: Version, Rate: Rate, Short: o.Short, StartedAt: r.began.UTC()}
-	if r.probe, err = openProbe(ctx, cluster.redis); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.probe.close()) }()
 	plan := checkout.Plan{SKU: "failover", Stock: 100_000, PerCustomer: -1, Concurrency: customers, Lost: -1}
 	if err := r.openShop(ctx, plan, nil); err != nil {
 		return nil, err
@@ -55,7 +51,7 @@ func (o FailOver) Run(ctx context.Context) (report *FailOverReport, err error) {
 		r.lanes = append(r.lanes, newLane(of[0], of[1], cluster.demo))
 	}
 	r.results, r.failed = make([]*loadtest.Result, len(r.lanes)), make(chan error, len(r.lanes))
-	r.start(r.sell, r.probe.write)
+	r.start(r.sell)
 	err = r.faults(ctx)
 	r.say(say("progress.judging"))
 	r.end()
@@ -70,7 +66,6 @@ type failOver struct {
 	*sale
 	plan    FailOver
 	cluster *cluster
-	probe   *probe
 	results []*loadtest.Result // of the lanes
 	failed  chan error         // of a lane that has ended early
 	report  *FailOverReport

@@ -2,7 +2,6 @@ package soak
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,8 +27,7 @@ type Outage struct {
 	Server string     `json:"server"` // mariadb, redis, zookeeper, instances, all
 	Text   words.Text `json:"text"`
 	TookMS float64    `json:"took_ms"`
-	Gaps   []Gap      `json:"gaps"`            // of each lane
-	Redis  []Loss     `json:"redis,omitempty"` // what Redis lost, without and with WAIT
+	Gaps   []Gap      `json:"gaps"` // of each lane
 
 	began, ended time.Time
 }
@@ -43,13 +41,6 @@ type Gap struct {
 	Lost      int     `json:"lost"`    // acknowledged, and no order of it is in the store
 	// Problems count what was replied to the failed and the unknown.
 	Problems map[string]int `json:"problems"`
-}
-
-// A Loss counts the writes to Redis during a fault.
-type Loss struct {
-	Wait         bool `json:"wait"` // WAIT 1 after each write, which counts only if a replica had it
-	Acknowledged int  `json:"acknowledged"`
-	Lost         int  `json:"lost"`
 }
 
 // A Sold is the verdict on one strategy on one store, or on the shop.
@@ -93,42 +84,11 @@ func (r *failOver) judge(ctx context.Context) error {
 			f.Gaps = append(f.Gaps, during(list, f.began, f.ended))
 		}
 	}
-	return r.redisLosses(ctx)
-}
-
-// redisLosses counts what Redis lost in each fault of it.
-func (r *failOver) redisLosses(ctx context.Context) error {
-	var failed []error
-	for _, w := range r.probe.writers {
-		lost, err := r.probe.lost(ctx, w)
-		failed = append(failed, err)
-		for i := range r.report.Faults {
-			f := &r.report.Faults[i]
-			if !f.ofRedis() {
-				continue
-			}
-			loss := Loss{Wait: w.wait}
-			for _, at := range w.acked {
-				if f.during(at) {
-					loss.Acknowledged++
-				}
-			}
-			for _, at := range lost {
-				if f.during(at) {
-					loss.Lost++
-				}
-			}
-			f.Redis = append(f.Redis, loss)
-		}
-	}
-	return errors.Join(failed...)
+	return nil
 }
 
 // ofRedis reports whether the fault may cost Redis what it has acknowledged.
 func (f *Outage) ofRedis() bool { return f.Server == redis || f.Server == everything }
-
-// during reports whether t is in the time of the fault.
-func (f *Outage) during(t time.Time) bool { return !t.Before(f.began) && t.Before(f.ended) }
 
 // laneOf returns the verdict on a lane. A fail-over of Redis may lose acknowledged sales, and then the stock has their
 // units again: that is said, and is not wrong. All else is.
@@ -203,50 +163,27 @@ func (r *FailOverReport) Violations() (list []words.Text) {
 
 func (f *Outage) said() words.Text { return say("outage." + f.Name) }
 
-func (f *Outage) sums() (failed, unknown int) {
-	for _, g := range f.Gaps {
-		failed, unknown = failed+g.Failed, unknown+g.Unknown
-	}
-	return failed, unknown
-}
-
 func seconds(ms float64) string { return fmt.Sprintf("%.1f", ms/1000) }
 
-// FailOver writes a report: a table of the faults, the verdicts, and what Redis lost. The tables are Markdown.
+// FailOver writes a report: a table of the faults, and the verdicts. The tables are Markdown.
 func (w Writer) FailOver(r *FailOverReport) {
 	w.line("outage-report.faults", "rate", r.Rate)
 	heads := []string{say("outage-report.fault").In(w.Lang)}
 	for _, l := range r.Lanes {
 		heads = append(heads, l.Name)
 	}
-	rows := [][]string{append(heads, say("outage-report.failed").In(w.Lang), say("outage-report.unknown").In(w.Lang))}
+	rows := [][]string{append(heads, strings.Split(say("outage-report.counts").In(w.Lang), "|")...)}
 	for i := range r.Faults {
 		f := &r.Faults[i]
 		row := []string{f.said().In(w.Lang)}
 		for _, g := range f.Gaps {
 			row = append(row, seconds(g.LongestMS))
 		}
-		failed, unknown := f.sums()
-		rows = append(rows, append(row, fmt.Sprint(failed), fmt.Sprint(unknown)))
-	}
-	w.table(rows)
-
-	w.line("outage-report.redis")
-	rows = [][]string{strings.Split(say("outage-report.redis-heads").In(w.Lang), "|")}
-	for i := range r.Faults {
-		f := &r.Faults[i]
-		if len(f.Redis) == 0 {
-			continue
-		}
-		sales := 0
+		var sum Gap
 		for _, g := range f.Gaps {
-			sales += g.Lost
+			sum.Failed, sum.Unknown, sum.Lost = sum.Failed+g.Failed, sum.Unknown+g.Unknown, sum.Lost+g.Lost
 		}
-		row := []string{f.said().In(w.Lang), fmt.Sprint(sales)}
-		for _, loss := range f.Redis {
-			row = append(row, say("outage-report.of", "lost", loss.Lost, "all", loss.Acknowledged).In(w.Lang))
-		}
-		rows = append(rows, row)
+		rows = append(rows, append(row, fmt.Sprint(sum.Failed), fmt.Sprint(sum.Unknown), fmt.Sprint(sum.Lost)))
 	}
 	w.table(rows)
 
@@ -269,28 +206,4 @@ func (w Writer) FailOver(r *FailOverReport) {
 	for _, text := range violations {
 		fmt.Fprintf(w, "  %s\n", text.In(w.Lang))
 	}
-}
-
-// table writes rows, of which the first has the heads, with a blank line before and after.
-func (w Writer) table(rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], words.Columns(cell))
-		}
-	}
-	fmt.Fprintln(w)
-	for n, row := range rows {
-		for i, cell := range row { // a Chinese character has two columns; text/tabwriter assumes one
-			fmt.Fprint(w, "| ", cell, strings.Repeat(" ", widths[i]-words.Columns(cell)+1))
-		}
-		fmt.Fprintln(w, "|")
-		if n == 0 {
-			for _, width := range widths {
-				fmt.Fprint(w, "|", strings.Repeat("-", width+2))
-			}
-			fmt.Fprintln(w, "|")
-		}
-	}
-	fmt.Fprintln(w)
 }

@@ -75,7 +75,7 @@ func (l *lane) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
 }
 
 // least returns the number of the client with the fewest requests under way, and counts one more. So an instance that
-// is paused has its share of the customers waiting, and not soon all of them.
+// is frozen has its share of the customers waiting, and not soon all of them.
 func (l *lane) least() (i int) {
 	first := int(l.next.Add(1)) // the next one of equals
 	l.mu.Lock()
@@ -112,10 +112,10 @@ func (l *lane) progress() (sold, asked int) {
 	return l.sold, l.asked
 }
 
-// askLimit bounds one question to an instance, which may be paused.
+// askLimit bounds one question to an instance, which may be frozen.
 const askLimit = 3 * time.Second
 
-// SetStock implements loadtest.Target. It tries once: an attempt that seems to fail may set the stock when a paused
+// SetStock implements loadtest.Target. It tries once: an attempt that seems to fail may set the stock when a frozen
 // instance resumes, so the name of the SKU must not be used again.
 func (l *lane) SetStock(ctx context.Context, store, sku string, quantity int64) (loadtest.Stock, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)

@@ -16,7 +16,7 @@ type Kind string
 // The kinds. The first three are for instances and servers, the others for links.
 const (
 	Kill    Kind = "kill"    // SIGKILL, and a restart after Fault.For
-	Pause   Kind = "pause"   // SIGSTOP for Fault.For
+	Freeze  Kind = "freeze"  // SIGSTOP for Fault.For
 	Restart Kind = "restart" // SIGTERM, and a restart after Fault.For
 	Cut     Kind = "cut"     // connections break, and new ones are refused for Fault.For
 	Silence Kind = "silence" // messages are held back for Fault.For
@@ -24,7 +24,7 @@ const (
 )
 
 // Kinds returns all kinds, in the order in which reports list them.
-func Kinds() []Kind { return []Kind{Kill, Pause, Restart, Cut, Silence, Slow} }
+func Kinds() []Kind { return []Kind{Kill, Freeze, Restart, Cut, Silence, Slow} }
 
 // The directions of a Silence.
 const (
@@ -103,7 +103,7 @@ func instanceNames(n int) (names []string) {
 	return names
 }
 
-// lease is the lease of locks in Redis. ZooKeeper sessions last sessionMore longer. A process that is paused for longer
+// lease is the lease of locks in Redis. ZooKeeper sessions last sessionMore longer. A process that is frozen for longer
 // has lost its locks.
 const (
 	lease       = 3 * time.Second
@@ -162,7 +162,7 @@ func (d *dice) step() Step {
 
 func (d *dice) fault() Fault {
 	one := func(list []string) string { return list[d.IntN(len(list))] }
-	// Instances fail most often, because a dead or paused holder tests a lock most.
+	// Instances fail most often, because a dead or frozen holder tests a lock most.
 	switch n := d.IntN(20); {
 	case n < 8:
 		return d.process(one(d.instances))
@@ -174,9 +174,9 @@ func (d *dice) fault() Fault {
 }
 
 func (d *dice) process(target string) Fault {
-	f := Fault{Target: target, Kind: []Kind{Kill, Pause, Pause, Pause, Restart}[d.IntN(5)]}
+	f := Fault{Target: target, Kind: []Kind{Kill, Freeze, Freeze, Freeze, Restart}[d.IntN(5)]}
 	switch n := d.IntN(6); {
-	case f.Kind != Pause:
+	case f.Kind != Freeze:
 		f.For = d.between(0, 3*time.Second)
 	case n < 2:
 		f.For = d.between(100*time.Millisecond, lease)
@@ -208,7 +208,7 @@ func (d *dice) network(target string) Fault {
 	return f
 }
 
-// Past reports whether a fault pauses an instance for longer than its leases.
+// Past reports whether a fault freezes an instance for longer than its leases.
 func (f Fault) Past() bool {
-	return f.Kind == Pause && f.For > lease && !slices.Contains(serverNames(), f.Target)
+	return f.Kind == Freeze && f.For > lease && !slices.Contains(serverNames(), f.Target)
 }

@@ -84,7 +84,7 @@ func TestAPlanIsWithinItsBounds(t *testing.T) {
 		}
 	}
 	if past == 0 || two == 0 {
-		t.Errorf("%d pauses past the lease, %d steps of two faults", past, two)
+		t.Errorf("%d freezes past the lease, %d steps of two faults", past, two)
 	}
 }
 
@@ -93,10 +93,10 @@ func TestOnlyAnInstanceOutlivesItsLease(t *testing.T) {
 		f    Fault
 		want bool
 	}{
-		{Fault{Kind: Pause, Target: "app-1", For: lease + time.Millisecond}, true},
-		{Fault{Kind: Pause, Target: "app-1", For: lease}, false},
+		{Fault{Kind: Freeze, Target: "app-1", For: lease + time.Millisecond}, true},
+		{Fault{Kind: Freeze, Target: "app-1", For: lease}, false},
 		{Fault{Kind: Kill, Target: "app-1", For: 2 * lease}, false},
-		{Fault{Kind: Pause, Target: "redis", For: 2 * lease}, false},
+		{Fault{Kind: Freeze, Target: "redis", For: 2 * lease}, false},
 	} {
 		if got := row.f.Past(); got != row.want {
 			t.Errorf("%s: %v, want %v", row.f, got, row.want)
@@ -114,5 +114,5 @@ func ExampleFault_String() {
 
 const wantPlan = `   1  quiet for 1.195s, then silence orders-1~zookeeper for 4.471s, both ways
    2  quiet for 2.058s, then cut app-2~mysql for 2.964s
-   3  quiet for 1.369s, then restart mysql for 2.346s; 57ms later: pause app-3 for 1.825s
+   3  quiet for 1.369s, then restart mysql for 2.346s; 57ms later: freeze app-3 for 1.825s
 `

@@ -42,7 +42,7 @@ type Injected struct {
 	Kind      Kind       `json:"kind"`
 	Target    string     `json:"target"`
 	Text      words.Text `json:"text"`
-	PastLease bool       `json:"past_lease,omitempty"` // an instance was paused for longer than its leases
+	PastLease bool       `json:"past_lease,omitempty"` // an instance was frozen for longer than its leases
 	AtMS      float64    `json:"at_ms"`
 	TookMS    float64    `json:"took_ms"` // until the fault was undone; for a process, until it served again
 	Error     string     `json:"error,omitempty"`
@@ -258,19 +258,7 @@ func (w Writer) results(r *Report) {
 		sum.Breaks += l.Breaks
 	}
 	rows = append(rows, sum.cells())
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], words.Columns(cell)+2)
-		}
-	}
-	fmt.Fprintln(w)
-	for _, row := range rows { // a Chinese character has two columns; text/tabwriter assumes one
-		for i, cell := range row {
-			fmt.Fprint(w, strings.Repeat(" ", widths[i]-words.Columns(cell)), cell)
-		}
-		fmt.Fprintln(w)
-	}
+	w.table(rows)
 }
 
 // cells returns the row of a result in the table.
@@ -325,6 +313,30 @@ func (w Writer) health(r *Report) {
 		w.line("report.healthy-last", "time", after, "limit", limit, "last", h.Last, "n", r.Recovered,
 			"longest", longest)
 	}
+}
+
+// table writes rows, of which the first has the heads, with a blank line before and after.
+func (w Writer) table(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], words.Columns(cell))
+		}
+	}
+	fmt.Fprintln(w)
+	for n, row := range rows {
+		for i, cell := range row { // a Chinese character has two columns; text/tabwriter assumes one
+			fmt.Fprint(w, "| ", cell, strings.Repeat(" ", widths[i]-words.Columns(cell)+1))
+		}
+		fmt.Fprintln(w, "|")
+		if n == 0 {
+			for _, width := range widths {
+				fmt.Fprint(w, "|", strings.Repeat("-", width+2))
+			}
+			fmt.Fprintln(w, "|")
+		}
+	}
+	fmt.Fprintln(w)
 }
 
 // A Checkout is the verdict on the order service.

@@ -92,7 +92,7 @@ type MissingError struct{ Server, Reason string }
 func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
 
 // env returns the environment variables of the instances of Random. Leases are short, so that faults outlast them. The
-// limit on work exceeds a lease, so that a holder that was paused past its lease still writes, and the fence must
+// limit on work exceeds a lease, so that a holder that was frozen past its lease still writes, and the fence must
 // refuse it.
 func env() []string {
 	return []string{
@@ -178,7 +178,7 @@ func (s *site) begin(x Fault) (heal func(context.Context) error, err error) {
 		return server.Restart, server.Kill()
 	case Restart:
 		return server.Restart, server.Stop()
-	case Pause:
+	case Freeze:
 		return func(context.Context) error { return server.Resume() }, server.Pause()
 	}
 	return nil, fmt.Errorf("%s: this cannot be done to a process", x)

@@ -1,7 +1,7 @@
 // Package soak sells while servers fail, and judges whether a single unit of stock was sold wrongly. It has two plans.
 //
 // [Random] searches for unknown failures: it loads every strategy that promises safety, and the order service, while it
-// kills and pauses processes and breaks links, at random from a seed. It does not promise to find every error, or to
+// kills and freezes processes and breaks links, at random from a seed. It does not promise to find every error, or to
 // find the same error twice with the same seed: a seed fixes the faults, not the interleaving.
 //
 // [FailOver] makes the servers of an installation in which each can fail over fail one after the other, and measures
@@ -111,7 +111,7 @@ func (s *sale) silent(since time.Time) (missing []words.Text) {
 const patience = 2 * time.Minute
 
 // replyLimit is how long a customer waits for a reply. It exceeds the wait and work limits of the instances and most
-// pauses.
+// freezes.
 const replyLimit = 12 * time.Second
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
