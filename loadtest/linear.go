@@ -133,8 +133,8 @@ func (s *sale) sent() time.Time {
 }
 
 // falseSoldOut finds "sold out" replies while there was enough. The sales must have been placed. A cart may hold units
-// from the step that refused others on. So a refusal before the step that sells is compared with when the sales took that
-// same step, and is not judged if a purchase got further, or got there without a refusal, and ended unsold.
+// from the step that refused others on. So a refusal before the step that sells is compared with when the sales took
+// that same step, and is not judged if a purchase got further, or got there without a refusal, and ended unsold.
 func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	if l.After == nil {
 		return why

@@ -31,6 +31,7 @@ func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 		{"", "no whole reply: no reply within the timeout", "没有完整的响应：时限之内没有响应"},
 		{"", "no whole reply: EOF", "没有完整的响应：EOF"},
 		{"", "not sent: connection refused", "没有发出：connection refused"},
+		{"", "step line: no whole reply: EOF", "步骤 line：没有完整的响应：EOF"},
 		{"sold_out", "sold out: 3 left", "售罄：剩余 3 件"},
 		{"backend_down", "redis is down: it does not answer", "redis 不可用：it does not answer"},
 		{"backend_down", "redis is down: no answer within 800ms", "redis 不可用：800ms 内没有响应"},
@@ -45,7 +46,7 @@ func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 	var source strings.Builder
 	for _, name := range []string{
 		"attack.go", "client.go", "drive.go", "kept.go", "checkout/shop.go",
-		"checkout/visit.go",
+		"checkout/visit.go", "mapping/purchase.go",
 	} {
 		text, err := os.ReadFile(name)
 		if err != nil {

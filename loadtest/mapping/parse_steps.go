@@ -123,8 +123,8 @@ func (t *table) step(common question) step {
 	return s
 }
 
-// ownBusy reads the rules for busy replies of a step, in place of those outside. What those outside take is busy, whatever
-// the step says of a field in it.
+// ownBusy reads the rules for busy replies of a step, in place of those outside. What those outside take is busy,
+// whatever the step says of a field in it.
 func (t *table) ownBusy(s *step) {
 	s.busyFirst = true
 	if busy := t.rules("busy", optional); len(busy) > 0 {

@@ -17,8 +17,8 @@ import (
 // taken is the outcome of a request that sells, and to which the shop replies before it has decided.
 const taken loadtest.Outcome = "pending"
 
-// A purchase is one sale in progress. Before the step that sells, nothing is sold. That step, or the one after it if its
-// reply is pending, decides. What comes after that changes nothing.
+// A purchase is one sale in progress. Before the step that sells, nothing is sold. That step, or the one after it if
+// its reply is pending, decides. What comes after that changes nothing.
 type purchase struct {
 	*Target
 	request loadtest.Request
@@ -237,8 +237,8 @@ func (p *purchase) once(ctx context.Context, s *step) (got turn) {
 	return got
 }
 
-// classify interprets a reply to a step. A reply that the mapping does not know is a failure only if its status says that
-// the request was refused (4xx). After any other status, units may have been sold.
+// classify interprets a reply to a step. A reply that the mapping does not know is a failure only if its status says
+// that the request was refused (4xx). After any other status, units may have been sold.
 func (t *Target) classify(s *step, got source, ans *loadtest.Answer) loadtest.Reply {
 	reply := loadtest.Reply{Status: ans.Status, Instance: t.veil.over(ans.Header.Get("X-Instance"))}
 	var meant []loadtest.Outcome

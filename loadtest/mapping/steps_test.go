@@ -114,7 +114,7 @@ func TestWrongSteps(t *testing.T) {
 		{replace("while: {field: state, equals: pending}, ", ""), "wait.repeat: must have one of while and until"},
 		{replace("every: 10ms", "every: 9ms"), `wait.repeat.every: "9ms" is no duration from 10ms`},
 		{replace("for: 2s", "for: 11m"), `wait.repeat.for: "11m" is no duration from 1ms to 10m0s`},
-		{replace("every: 10ms", "each: 10ms"), "wait.repeat.each: is no key of deduct.steps.wait.repeat; there is every, for"},
+		{replace("every: 10ms", "each: 10ms"), "wait.repeat.each: is no key of deduct.steps.wait.repeat; there"},
 		{replace("order_id: id, save", "save"), "deduct.steps.wait.order_id: is missing"},
 		{
 			strings.Replace(replace("order_id: id, save", "save"), "name: cart", "name: cart, read: left, order_id: id", 1),
@@ -288,8 +288,8 @@ func TestStepsOfCheats(t *testing.T) {
 	}
 }
 
-// Shops that sell in steps and are right, whatever happens to single requests, and however they list their orders. None is
-// accused. What a cart may hold that was cut off is not known.
+// Shops that sell in steps and are right, whatever happens to single requests, and however they list their orders. None
+// is accused. What a cart may hold that was cut off is not known.
 func TestStepsOfRightShops(t *testing.T) {
 	t.Parallel()
 	every := func(n int, step, what string) func(string, int) string {

@@ -142,10 +142,10 @@ func (t *Target) setSteps(ctx context.Context, sku string, quantity int64) (save
 	for i := range t.set {
 		s := &t.set[i]
 		got, err := t.askUntil(ctx, s, v)
-		if err == nil {
-			err = s.save(got.source, v, saved)
-		}
 		if err != nil {
+			return nil, err
+		}
+		if err := s.save(got.source, v, saved); err != nil {
 			return nil, t.strange(got, err)
 		}
 	}

@@ -161,8 +161,8 @@ func (r *trial) listed(ctx context.Context, reply *loadtest.Reply) (err error) {
 	case orders[at].Quantity != 1:
 		r.find(r.orders.entry, "other-quantity", "order", reply.OrderID, "n", orders[at].Quantity)
 	case !r.orders.requestID.empty() && orders[at].RequestID != r.request:
-		r.find(r.orders.entry, "other-request", "order", reply.OrderID, "id", orders[at].RequestID, "sent", r.request, "variable",
-			"{{request_id}}")
+		r.find(r.orders.entry, "other-request", "order", reply.OrderID, "id", orders[at].RequestID,
+			"sent", r.request, "variable", "{{request_id}}")
 	}
 	if hint != "" {
 		r.find(r.orders.entry, "cut", "n", len(orders), "hint", hint)

@@ -93,7 +93,7 @@ func TestTryOfMistakes(t *testing.T) {
 			"deduct.steps.line: the stock is 2 after this step already",
 		}},
 		{&stepShop{later: true, trouble: func(string, int) string { return "fail" }}, text, []string{
-			"set.steps.1: ", "answers GET /stock/v_17 with status 500, not [2xx] as the mapping says",
+			"set.steps.1: http://", " answers GET /stock/v_17 with status 500, not [2xx] as the mapping says",
 		}},
 	} {
 		if row.shop == nil {
