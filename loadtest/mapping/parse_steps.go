@@ -54,8 +54,8 @@ func (t *table) purchase(common question) (list []step, sells int) {
 		}
 	}
 	if len(selling) != 1 {
-		t.bad("steps", "must have sells: true in exactly one step, the one from which on units may be gone, and have it "+
-			"in %d", len(selling))
+		t.bad("steps", "must have sells: true in exactly one step, the one from which on units may be gone, and have "+
+			"it in %d", len(selling))
 		return list, 0
 	}
 	t.order(list, selling[0])
@@ -235,8 +235,8 @@ func (t *table) order(list []step, sells int) {
 			bad(s, "pending", "is for the step that sells, %s", seller.name)
 		}
 		if !s.orderID.empty() && i > decides {
-			bad(s, "order_id", "comes after the sale is decided: give it to %s; or make what %s accepts pending, and let "+
-				"the next step decide", list[min(decides, len(list)-1)].name, seller.name)
+			bad(s, "order_id", "comes after the sale is decided: give it to %s; or make what %s accepts pending, and "+
+				"let the next step decide", list[min(decides, len(list)-1)].name, seller.name)
 		}
 		if (!s.read.empty() || !s.remaining.empty()) && (i < sells || i > decides) {
 			bad(s, "read", "and remaining are of the sale: give them to the step that sells, %s", seller.name)

@@ -68,7 +68,8 @@ func TestSteps(t *testing.T) {
 				if later {
 					want = 4
 				}
-				if r.Records[i].Outcome == loadtest.Accepted && (p.Sells != 3 || p.Decided != want || len(p.Steps) != 4) {
+				if r.Records[i].Outcome == loadtest.Accepted &&
+					(p.Sells != 3 || p.Decided != want || len(p.Steps) != 4) {
 					t.Errorf("%+v", p)
 				}
 			}
@@ -98,26 +99,45 @@ func TestWrongSteps(t *testing.T) {
 		{least + "set: {steps: {path: /a}}", "line 4: set.steps: must be a list of requests"},
 		{replace("name: line", "name: cart"), "line 14: deduct.steps.cart.name: is the name of an earlier step"},
 		{replace("sells: true, ", ""), "line 13: deduct.steps: must have sells: true in exactly one step"},
-		{replace("name: wait", "sells: true, name: wait"), "line 13: deduct.steps: must have sells: true in exactly one"},
+		{
+			replace("name: wait", "sells: true, name: wait"),
+			"line 13: deduct.steps: must have sells: true in exactly one",
+		},
 		{replace("sells: true", "sells: maybe"), `line 18: deduct.steps.checkout.sells: "maybe" is neither true nor`},
-		{replace("sells: true", "sells: true, repeat: {until: {status: 200}}"), "deduct.steps.checkout.repeat: would sell"},
+		{
+			replace("sells: true", "sells: true, repeat: {until: {status: 200}}"),
+			"deduct.steps.checkout.repeat: would sell",
+		},
 		{replace(stepDecides+", ", ""), "line 18: deduct.steps.checkout.accepted: is missing"},
-		{replace("{name: wait,", "{name: wait, pending: {status: 202},"), "deduct.steps.wait.pending: is for the step that"},
-		{stepMapping[:strings.Index(stepMapping, "    - {name: wait")], "deduct.steps.checkout.pending: needs a step after"},
-		{replace("save: {cart:", "save: {sku:"), "line 13: deduct.steps.cart.save.sku: cannot be the name of a variable"},
+		{
+			replace("{name: wait,", "{name: wait, pending: {status: 202},"),
+			"deduct.steps.wait.pending: is for the step that",
+		},
+		{
+			stepMapping[:strings.Index(stepMapping, "    - {name: wait")],
+			"deduct.steps.checkout.pending: needs a step after",
+		},
+		{
+			replace("save: {cart:", "save: {sku:"),
+			"line 13: deduct.steps.cart.save.sku: cannot be the name of a variable",
+		},
 		{replace("save: {cart:", "save: {variant:"), "deduct.steps.cart.save.variant: is known already"},
 		{replace("save: {order:", "save: {cart:"), "deduct.steps.checkout.save.cart: is known already"},
 		{replace("save: {order:", "save: {held:"), "deduct.steps.checkout.save.held: is known already"},
 		{replace("/carts, save", "'/carts/{{order}}', save"), "deduct.steps.cart.path: {{order}} is not known here"},
 		{replace("read: {path: \"/stock", "read: {path: \"/{{cart}}"), "read.path: {{cart}} is not known here"},
-		{replace("repeat: {while", "repeat: {until: {status: 200}, while"), "wait.repeat: must have one of while and until"},
+		{
+			replace("repeat: {while", "repeat: {until: {status: 200}, while"),
+			"wait.repeat: must have one of while and until",
+		},
 		{replace("while: {field: state, equals: pending}, ", ""), "wait.repeat: must have one of while and until"},
 		{replace("every: 10ms", "every: 9ms"), `wait.repeat.every: "9ms" is no duration from 10ms`},
 		{replace("for: 2s", "for: 11m"), `wait.repeat.for: "11m" is no duration from 1ms to 10m0s`},
 		{replace("every: 10ms", "each: 10ms"), "wait.repeat.each: is no key of deduct.steps.wait.repeat; there"},
 		{replace("order_id: id, save", "save"), "deduct.steps.wait.order_id: is missing"},
 		{
-			strings.Replace(replace("order_id: id, save", "save"), "name: cart", "name: cart, read: left, order_id: id", 1),
+			strings.Replace(replace("order_id: id, save", "save"), "name: cart", "name: cart, read: left, order_id: id",
+				1),
 			"deduct.steps.cart.read: and remaining are of the sale",
 		},
 		{
@@ -174,7 +194,8 @@ func TestStepsThatFail(t *testing.T) {
 			if !later && row.decided > 3 { // it was sold before
 				row.outcome, row.decided, row.says = loadtest.Accepted, 3, "sold, and then: "+row.says
 			}
-			if got.Outcome != row.outcome || got.Purchase.Decided != row.decided || !strings.Contains(got.Error, row.says) {
+			if got.Outcome != row.outcome || got.Purchase.Decided != row.decided ||
+				!strings.Contains(got.Error, row.says) {
 				t.Errorf("%s %s, later %v: %+v %+v", row.trouble, row.step, later, got, got.Purchase)
 			}
 			target.Close()
@@ -328,7 +349,8 @@ func TestStepsOfRightShops(t *testing.T) {
 	}
 	cut := func(_ *stepShop, w http.ResponseWriter, r *http.Request, all []string) bool {
 		from, _ := strconv.Atoi(r.FormValue("offset"))
-		fmt.Fprintf(w, `{"orders":[%s],"count":%d}`, strings.Join(all[min(from, len(all)):min(5, len(all))], ","), len(all))
+		page := all[min(from, len(all)):min(5, len(all))]
+		fmt.Fprintf(w, `{"orders":[%s],"count":%d}`, strings.Join(page, ","), len(all))
 		return true
 	}
 	for _, row := range []struct {

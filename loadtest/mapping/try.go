@@ -292,7 +292,8 @@ func (r *trial) conclude() {
 	}
 	slices.SortStableFunc(r.findings, func(a, b finding) int { return cmp.Compare(a.line, b.line) })
 	for _, f := range r.findings {
-		r.print("- " + phrases.Say("try.at", "line", f.line, "field", f.field, "what", r.show(f.text.In(r.lang))).In(r.lang))
+		what := r.show(f.text.In(r.lang))
+		r.print("- " + phrases.Say("try.at", "line", f.line, "field", f.field, "what", what).In(r.lang))
 	}
 }
 

@@ -40,7 +40,8 @@ func TestTry(t *testing.T) {
 		found, shown := try(t, s, s.mapping(), "en")
 		for _, want := range []string{
 			"POST /carts/c1/lines", `> {"variant":"v_17","count":1}`, "400 Bad Request", `< {"code":"out_of_stock"}`,
-			"= saved cart: c1", "= 2 left", "= sold c1", "= sold out", "= 1 order of this SKU", "Nothing wrong was found.",
+			"= saved cart: c1", "= 2 left", "= sold c1", "= sold out", "= 1 order of this SKU",
+			"Nothing wrong was found.",
 		} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("later %v: %q is not shown:\n%s", later, want, shown)
@@ -83,12 +84,18 @@ func TestTryOfMistakes(t *testing.T) {
 		{nil, replace("where: {field: state, not: rejected}", "where: {field: state, equals: done}"), []string{
 			"orders: order c1 is not among the 0 orders of this SKU after ", "orders.where: took no reply",
 		}},
-		{nil, replace("request_id: note", "request_id: id"), []string{`orders: order c1 has the request id "c1", and "try-`}},
+		{
+			nil, replace("request_id: note", "request_id: id"),
+			[]string{`orders: order c1 has the request id "c1", and "try-`},
+		},
 		{nil, replace("next: {total: count}", "next: {total: more}"), []string{"has no number at more (orders.next)"}},
 		{nil, replace("equals: confirmed", "equals: fine"), []string{
 			"deduct.steps.wait: the purchase ended as unknown: step wait: status 200 with",
 		}},
-		{nil, replace("path: /carts, ", "path: '/carts/none/{{token}}', "), []string{"has nothing at header:Cart-Token"}},
+		{
+			nil, replace("path: /carts, ", "path: '/carts/none/{{token}}', "),
+			[]string{"has nothing at header:Cart-Token"},
+		},
 		{takes, text, []string{
 			"deduct.steps.line: the stock is 2 after this step already",
 		}},
