@@ -55,7 +55,6 @@ func TestAnOrderThatCouldHaveHappened(t *testing.T) {
 			"granted, fence #1; no longer A",
 		},
 		"killed in a pause":         {[]lab.CaseEvent{asked, paused, dead("", lab.Killed), last}, ""},
-		"killed, in an older run":   {[]lab.CaseEvent{asked, paused, dead("app-1 is dead", ""), last}, ""},
 		"frozen in a pause":         {[]lab.CaseEvent{asked, paused, dead("app-1 was frozen", ""), last}, "goes on"},
 		"another process is killed": {[]lab.CaseEvent{asked, paused, elsewhere, last}, "goes on"},
 	} {
