@@ -48,6 +48,8 @@ type stepReply struct {
 	Point     string           `json:"point,omitempty"`
 	Outcome   string           `json:"outcome,omitempty"` // of step "ended": accepted, or the name of the problem
 	Replayed  bool             `json:"replayed,omitempty"`
+	Batch     string           `json:"batch,omitempty"`      // of a merged sale, from "acquired" on
+	BatchSize int              `json:"batch_size,omitempty"` // refused sales included
 }
 
 // getSteps streams the steps of sales as server-sent events, after the number in "after" or from now on, until the
@@ -125,6 +127,7 @@ func (h *handler) stepsMessage(steps []service.Step, dropped uint64) string {
 			Strategy: shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read,
 			Remaining: s.Remaining,
 			Version:   s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(), Replayed: s.Replayed,
+			Batch: s.Batch.ID, BatchSize: s.Batch.Size,
 		}
 		if s.Fence != 0 {
 			reply.Fence = strconv.FormatUint(uint64(s.Fence), 10)

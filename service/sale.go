@@ -36,7 +36,12 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 		},
 		most: s.Work, lab: labSale{req.Lab, stops, req.Lab.Hold + stops.longest()}, asked: now, watch: s.Watch,
 	}
-	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
+	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() {
+		sale.wakeups.Add(1)
+		if s.Watch != nil {
+			s.Watch.Tell(stepOf(req, Woken)) // of the request: another goroutine may use the sale
+		}
+	}}
 	return sale
 }
 

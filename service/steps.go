@@ -19,6 +19,7 @@ type StepKind string
 const (
 	Arrived  StepKind = "arrived"  // nothing was sent yet
 	Waits    StepKind = "waits"    // it asks for the lock, or for its place in the store
+	Woken    StepKind = "woken"    // the lock's server woke it while it waits; see lock.Options.OnWake
 	Acquired StepKind = "acquired" // it is in the critical section; without a lock, other sales may be, too
 	ReadIt   StepKind = "read"     // the quantity was read
 	Thinks   StepKind = "thinks"
@@ -49,6 +50,7 @@ type Step struct {
 	Point     Points     // of Paused and Resumed
 	Err       error      // of Ended; nil: sold
 	Replayed  bool       // of Ended: nothing was sold, the receipt is of an earlier request with the same Key
+	Batch     InBatch    // from Acquired on, if the seller merges: its place in the batch
 }
 
 // Steps keeps the latest steps of an instance in a ring, which drops the oldest. A sale never waits for a reader;
@@ -107,13 +109,18 @@ func (s *Steps) Last() uint64 {
 
 // tell passes a step of the sale to the Watcher, if there is one.
 func (s *Sale) tell(kind StepKind) {
-	if s.watch != nil {
-		s.watch.Tell(Step{
-			At: time.Now(), Kind: kind, RequestID: s.RequestID, Strategy: s.Strategy, SKU: s.SKU, Quantity: s.Quantity,
-			Read: s.Read, Remaining: s.Remaining, Version: s.Version, Epoch: s.Epoch, Segment: s.Segment,
-			Fence: s.fence,
-		})
+	if s.watch == nil {
+		return
 	}
+	step := Step{
+		At: time.Now(), Kind: kind, RequestID: s.RequestID, Strategy: s.Strategy, SKU: s.SKU, Quantity: s.Quantity,
+		Read: s.Read, Remaining: s.Remaining, Version: s.Version, Epoch: s.Epoch, Segment: s.Segment,
+		Fence: s.fence,
+	}
+	if s.batch != nil {
+		step.Batch = *s.batch
+	}
+	s.watch.Tell(step)
 }
 
 // tellArrived passes the first step of a request to the Watcher, if there is one.

@@ -11,22 +11,25 @@ type caption struct {
 
 // A tally has the counts of a run that are not in the verdict.
 type tally struct {
-	Wakes   int `json:"wakes"`   // waiters that the lock server has woken, as the replies report
+	Wakes   int `json:"wakes"`   // waiters that the lock server has woken, counted when it wakes them
 	Writes  int `json:"writes"`  // steps of the store that have sold: the sales of a batch share one
 	Refused int `json:"refused"` // replies that are neither sold nor sold out
+	Silent  int `json:"silent"`  // requests to which no reply will come
 	Late    int `json:"late"`    // of them: writes refused because a later holder had written, or the lease was lost
 	SoldOut int `json:"sold_out"`
 }
 
 // add adds a reply to the tally, or with sign -1 removes it.
 func (s *State) tallyReply(r *request, sign int) {
+	s.tally.Wakes += sign * r.wakes()
 	e := r.answered
 	if e == nil {
 		return
 	}
 	t := &s.tally
-	t.Wakes += sign * e.Wakes
 	switch {
+	case e.Outcome == "no_reply":
+		t.Silent += sign
 	case e.Outcome == accepted && e.Replayed:
 	case e.Outcome == accepted && e.Batch == "":
 		t.Writes += sign
@@ -43,6 +46,20 @@ func (s *State) tallyReply(r *request, sign int) {
 			t.Late += sign
 		}
 	}
+}
+
+// wakes returns how often the lock server has woken a request: by the steps, which come when it does, or by the reply,
+// if steps were lost.
+func (r *request) wakes() (n int) {
+	for _, e := range r.steps {
+		if e.Kind == "woken" {
+			n++
+		}
+	}
+	if r.answered != nil {
+		n = max(n, r.answered.Wakes)
+	}
+	return n
 }
 
 // raceExpected names the scenes that end with lost updates or an oversold stock.
@@ -153,10 +170,10 @@ func (s *State) moment(scene string) string {
 		return s.momentOfFrozen()
 	case "killed_holder":
 		held := s.leasesByApp()["app-1"]
-		switch state := s.standing("app-1"); {
-		case state != "up" && held != nil && held.Over > 0:
+		switch dead := s.standing("app-1") != "up" || s.seen(1).Outcome == "no_reply"; {
+		case dead && held != nil && held.Over > 0:
 			return "_next"
-		case state != "up":
+		case dead:
 			return "_dead"
 		}
 	case "redis_dies":

@@ -34,7 +34,8 @@ type RunEvent struct {
 	Point     string `json:"point,omitempty"`
 	Outcome   string `json:"outcome,omitempty"` // accepted, or the name of a problem; for answered also no_reply
 
-	Replayed bool `json:"replayed,omitempty"` // of ended and answered: the reply repeats that to an earlier request
+	SKU      string `json:"sku,omitempty"`
+	Replayed bool   `json:"replayed,omitempty"` // of ended and answered: the reply repeats that to an earlier request
 
 	Who    string     `json:"who,omitempty"`    // fired: the customer, if it is a person
 	Key    string     `json:"key,omitempty"`    // fired: the earlier request with the same Idempotency-Key
@@ -47,7 +48,8 @@ type RunEvent struct {
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students who have joined
 	Wakes  int        `json:"wakes,omitempty"`  // answered: how often the lock server woke the request
-	Batch  string     `json:"batch,omitempty"`  // answered: the batch in which it was sold
+	Batch  string     `json:"batch,omitempty"`  // answered, and from acquired on: the batch in which it is sold
+	Size   int        `json:"size,omitempty"`   // acquired: the sales of its batch
 	Left   int64      `json:"left,omitempty"`   // leased: ms until the server frees the lock
 	Full   int64      `json:"full,omitempty"`   // leased: ms of a new lease
 	About  string     `json:"about,omitempty"`  // voting: the scene that the question is about; empty: the next run

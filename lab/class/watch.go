@@ -78,6 +78,9 @@ type told struct {
 		Point     string `json:"point"`
 		Outcome   string `json:"outcome"`
 		Replayed  bool   `json:"replayed"`
+		SKU       string `json:"sku"`
+		Batch     string `json:"batch"`
+		BatchSize int    `json:"batch_size"`
 	} `json:"steps"`
 }
 
@@ -104,6 +107,7 @@ func (s *source) message(data []byte) error {
 			At: step.At, From: s.name, Boot: m.Boot, Seq: step.Number, Kind: step.Kind, Req: step.RequestID,
 			Read: step.Read, Remaining: step.Remaining, Version: step.Version, Epoch: step.Epoch, Segment: step.Segment,
 			Fence: step.Fence, Point: step.Point, Outcome: step.Outcome, Replayed: step.Replayed,
+			SKU: step.SKU, Batch: step.Batch, Size: step.BatchSize,
 		})
 	}
 	return nil

@@ -38,7 +38,7 @@ func TestWords(t *testing.T) {
 	for _, kind := range []string{"locked", "process", "none", "free"} {
 		want = append(want, "before_own_"+kind, "watch_own_"+kind, "why_own_"+kind)
 	}
-	for _, key := range []string{"wakes", "writes", "sold_out", "refused", "late"} {
+	for _, key := range []string{"wakes", "writes", "sold_out", "refused", "late", "silent"} {
 		want = append(want, "count_"+key)
 	}
 	asked := regexp.MustCompile(`(?:data-t|data-hint|data-label)="(\w+)"|\bt\('(\w+)'`)

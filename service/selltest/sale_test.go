@@ -319,7 +319,7 @@ func (l *stepList) kinds() string {
 	var names []string
 	for _, s := range l.steps {
 		switch s.Kind {
-		case service.Arrived, service.Ended, service.Paused, service.Resumed:
+		case service.Arrived, service.Woken, service.Ended, service.Paused, service.Resumed:
 		default:
 			names = append(names, string(s.Kind))
 		}

@@ -473,6 +473,7 @@ function story() {
   const list = !n || !c ? [] : [
     (n.wakes > 0 || plan?.strategy.startsWith('zk-')) && ['wakes', n.wakes], n.writes > 0 && !plan?.exclusive && ['writes', n.writes],
     n.sold_out > 0 && ['sold_out', n.sold_out], n.refused > n.late && ['refused', n.refused - n.late], n.late > 0 && ['late', n.late],
+    n.silent > 0 && ['silent', n.silent],
   ].filter(Boolean)
   const now = JSON.stringify([list, language()])
   if (at('counts').dataset.now === now) return
