@@ -33,9 +33,10 @@ type trial struct {
 	matched  map[*rule]bool
 	findings []finding
 
-	request, order string // of the first purchase; no order: nothing was sold
-	quiet          bool   // nothing is shown
-	ended          *step  // the step that the last purchase ended with, and its reply
+	request, order string          // of the first purchase; no order: nothing was sold
+	known          map[string]bool // orders listed after the first purchase, and those of later ones
+	quiet          bool            // nothing is shown
+	ended          *step           // the step that the last purchase ended with, and its reply
 	last           source
 	status         int
 }
@@ -50,7 +51,7 @@ type finding struct {
 // writes to out what was sent and understood, in the given language, and returns how many things it found wrong. The
 // error is a TargetError if no reply arrived at all. The target cannot be used for anything else.
 func (t *Target) Try(ctx context.Context, sku string, out io.Writer, lang string) (found int, err error) {
-	r := &trial{Target: t, sku: sku, lang: lang, out: out, matched: make(map[*rule]bool)}
+	r := &trial{Target: t, sku: sku, lang: lang, out: out, matched: make(map[*rule]bool), known: make(map[string]bool)}
 	t.trial = r
 	t.client.Observe(r.see)
 	failed := r.run(ctx)
@@ -154,6 +155,9 @@ func (r *trial) listed(ctx context.Context, reply *loadtest.Reply) (err error) {
 		return err
 	}
 	r.line("listed", "n", len(orders))
+	for _, o := range orders {
+		r.known[o.OrderID] = true
+	}
 	switch {
 	case at < 0:
 		r.find(r.orders.entry, "unlisted", "order", reply.OrderID, "n", len(orders),
@@ -180,6 +184,7 @@ func (r *trial) sellOut(ctx context.Context) {
 		switch reply.Outcome {
 		case loadtest.Accepted:
 			sold++
+			r.known[reply.OrderID] = true
 			continue
 		case loadtest.Busy:
 			_ = loadtest.Sleep(ctx, cmp.Or(reply.Wait, busyWait)) // the next one is sent at once if ctx is over
@@ -196,12 +201,33 @@ func (r *trial) sellOut(ctx context.Context) {
 	case reply.Outcome == loadtest.SoldOut && sold < trialStock:
 		r.find(r.ended.entry, "early-refusal", "sold", sold, "n", trialStock)
 	case reply.Outcome == loadtest.SoldOut:
+		r.listsRefused(ctx)
 	case sold > trialStock:
 		r.find(r.deduct[r.sells].entry, "oversold", "sold", sold, "n", trialStock)
 	case sold == trialStock && reply.Outcome != loadtest.Busy:
 		r.find(r.ended.entry, "no-refusal", "rule", r.proposal(), "n", trialStock)
 	default:
 		r.find(r.ended.entry, "not-sold", "outcome", r.outcome(reply.Outcome), "why", reply.Error)
+	}
+}
+
+// listsRefused looks for an order that no purchase came to, until the API may no longer be late: it would be taken for a
+// sale.
+func (r *trial) listsRefused(ctx context.Context) {
+	if r.orders == nil {
+		return
+	}
+	at, listed := -1, []loadtest.Order(nil)
+	r.quiet = true
+	loadtest.LookAgain(ctx, r.late, func() bool {
+		var err error
+		listed, _, err = r.list(ctx, r.sku)
+		at = slices.IndexFunc(listed, func(o loadtest.Order) bool { return !r.known[o.OrderID] })
+		return err == nil && at >= 0
+	})
+	r.quiet = false
+	if at >= 0 {
+		r.find(r.orders.entry, "refused-listed", "order", listed[at].OrderID)
 	}
 }
 

@@ -66,6 +66,9 @@ func TestTryOfMistakes(t *testing.T) {
 		c.units = 1
 		s.onHand--
 	}, cheat: func(_ *stepShop, step string, _ int) bool { return step == "POST carts lines" }}
+	refusesLate := &stepShop{later: true, own: func(_ *stepShop, c *stepCart, _ http.ResponseWriter) {
+		c.units = 1 // whatever is left: checkout decides
+	}, cheat: takes.cheat}
 	for _, row := range []struct {
 		shop *stepShop
 		text string
@@ -96,6 +99,9 @@ func TestTryOfMistakes(t *testing.T) {
 			nil, replace("path: /carts, ", "path: '/carts/none/{{token}}', "),
 			[]string{"has nothing at header:Cart-Token"},
 		},
+		{refusesLate, replace("  where: {field: state, not: rejected}\n", ""), []string{
+			"orders: order c4 is listed, and its purchase was refused",
+		}},
 		{takes, text, []string{
 			"deduct.steps.line: the stock is 2 after this step already",
 		}},
