@@ -211,8 +211,8 @@ func (r *trial) sellOut(ctx context.Context) {
 	}
 }
 
-// listsRefused looks for an order that no purchase came to, until the API may no longer be late: it would be taken for a
-// sale.
+// listsRefused looks for an order that no purchase came to, until the API may no longer be late. A load run would take
+// it for a sale.
 func (r *trial) listsRefused(ctx context.Context) {
 	if r.orders == nil {
 		return

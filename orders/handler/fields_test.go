@@ -322,11 +322,6 @@ func encoded(t *testing.T, v any) string {
 	return string(text)
 }
 
-func jsonName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
-}
-
 var ids int
 
 func uuid() string {
