@@ -111,8 +111,9 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 			"does not say how (set)", now.Quantity, sku, quantity)
 	case now.Quantity != quantity:
 		return loadtest.Stock{}, t.errorf("was asked for a stock of %d units of %s, and then said that there "+
-			"are %d: does somebody else sell it, did set fail with status 2xx (as GraphQL does), or is "+
-			"read.quantity wrong?", quantity, sku, now.Quantity)
+			"are %d: does somebody else sell it, do sold units count in it (then set.steps saves them, for "+
+			"{{quantity+NAME}}), did set fail with status 2xx (as GraphQL does), or is read.quantity wrong?",
+			quantity, sku, now.Quantity)
 	}
 	orders, _, err := t.list(ctx, sku) // if it is only a part, Orders says so after the run
 	if err != nil {

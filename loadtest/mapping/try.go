@@ -47,9 +47,10 @@ type finding struct {
 	text words.Text
 }
 
-// Try tries the mapping with one client: it sets 3 units, sells one, finds its order, and sells until it is refused. It
-// writes to out what was sent and understood, in the given language, and returns how many things it found wrong. The
-// error is a TargetError if no reply arrived at all. The target cannot be used for anything else.
+// Try tries the mapping with one client: it sets 3 units, sells one, finds its order, sells until it is refused, and
+// sets the stock again. It writes to out what was sent and understood, in the given language, and returns how many
+// things it found wrong. The error is a TargetError if no reply arrived at all. The target cannot be used for anything
+// else.
 func (t *Target) Try(ctx context.Context, sku string, out io.Writer, lang string) (found int, err error) {
 	r := &trial{Target: t, sku: sku, lang: lang, out: out, matched: make(map[*rule]bool), known: make(map[string]bool)}
 	t.trial = r
@@ -68,13 +69,7 @@ func (t *Target) Try(ctx context.Context, sku string, out io.Writer, lang string
 
 // run is the trial. It returns the error that ended it, which is a finding, too.
 func (r *trial) run(ctx context.Context) error {
-	r.head("set", "n", trialStock)
-	if _, err := r.SetStock(ctx, "", r.sku, trialStock); err != nil {
-		at := r.read.entry
-		if len(r.set) > 0 {
-			at = r.set[0].entry
-		}
-		r.find(at, "failed", "why", err)
+	if err := r.stocks(ctx, "set"); err != nil {
 		return err
 	}
 	r.head("sell")
@@ -97,7 +92,24 @@ func (r *trial) run(ctx context.Context) error {
 		r.find(r.read.entry, "not-down", "left", left.Quantity, "want", trialStock-1)
 	}
 	r.sellOut(ctx)
+	if len(r.set) > 0 {
+		return r.stocks(ctx, "set-again")
+	}
 	return nil
+}
+
+// stocks sets the stock, and reads it. The second time shows whether that is right after units were sold, too.
+func (r *trial) stocks(ctx context.Context, head string) error {
+	r.head(head, "n", trialStock)
+	_, err := r.SetStock(ctx, "", r.sku, trialStock)
+	if err != nil {
+		at := r.read.entry
+		if len(r.set) > 0 {
+			at = r.set[0].entry
+		}
+		r.find(at, "failed", "why", err)
+	}
+	return err
 }
 
 // buy makes a purchase of one unit.

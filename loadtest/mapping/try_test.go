@@ -1,10 +1,12 @@
 package mapping_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"example.com/stock/loadtest/mapping"
@@ -54,6 +56,52 @@ func TestTry(t *testing.T) {
 	s := &stepShop{later: true}
 	if found, shown := try(t, s, s.mapping(), "zh"); found != 0 || !strings.Contains(shown, "没有发现问题。") {
 		t.Error(shown)
+	}
+}
+
+// A pool is a service whose number of units includes those that are sold. It takes any of them at most once.
+type pool struct {
+	mu           sync.Mutex
+	total, taken int
+}
+
+func (p *pool) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch r.Method {
+	case http.MethodPut:
+		var in struct{ Total int }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		p.total = in.Total
+	case http.MethodPost:
+		if p.taken >= p.total {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		p.taken++
+	}
+	fmt.Fprintf(w, `{"total":%d,"taken":%d}`, p.total, p.taken)
+}
+
+// A mapping that sets the stock right once, and not again, is found.
+func TestTryOfAPool(t *testing.T) {
+	t.Parallel()
+	const once = `
+name: pool
+set: {method: PUT, path: /pool, body: {total: "{{quantity:number}}"}}
+read: {path: /pool, quantity: total, less: taken}
+deduct: {path: /pool, accepted: {status: 200}, sold_out: {status: 409}, order_id: taken}
+`
+	found, shown := try(t, &pool{}, once, "en")
+	if found != 1 || !strings.Contains(shown, "then said that there are 0") {
+		t.Errorf("%d found:\n%s", found, shown)
+	}
+	again := strings.Replace(once, `{method: PUT, path: /pool, body: {total: "{{quantity:number}}"}}`, `
+  steps:
+    - {method: GET, path: /pool, save: {taken: taken}}
+    - {method: PUT, path: /pool, body: {total: "{{quantity+taken:number}}"}}`, 1)
+	if found, shown := try(t, &pool{}, again, "en"); found != 0 {
+		t.Errorf("%d found:\n%s", found, shown)
 	}
 }
 
