@@ -45,7 +45,7 @@ func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 	}
 	var source strings.Builder
 	for _, name := range []string{
-		"attack.go", "client.go", "drive.go", "kept.go", "checkout/shop.go",
+		"attack.go", "client.go", "drive.go", "exchange.go", "kept.go", "checkout/shop.go",
 		"checkout/visit.go", "mapping/purchase.go",
 	} {
 		text, err := os.ReadFile(name)
@@ -71,12 +71,13 @@ func TestTheJudgeSaysNothingElse(t *testing.T) {
 	const recorded = "it is written to the history as the error of a request, or names what a server did"
 	wordstest.Literals(t, wordstest.Allowed{
 		Files: map[string]string{
-			"attack.go":  recorded,
-			"drive.go":   recorded,
-			"client.go":  recorded,
-			"kept.go":    recorded,
-			"history.go": "the errors of a file that a program wrote and another spoilt",
-			"reply.go":   "the errors of a file that a program wrote and another spoilt",
+			"attack.go":   recorded,
+			"drive.go":    recorded,
+			"client.go":   recorded,
+			"exchange.go": recorded,
+			"kept.go":     recorded,
+			"history.go":  "the errors of a file that a program wrote and another spoilt",
+			"reply.go":    "the errors of a file that a program wrote and another spoilt",
 		},
 		Literals: map[string]string{"wait for the stock to be at rest: %w": recorded},
 	})
