@@ -2,12 +2,18 @@
 package mapping
 
 import (
+	"embed"
 	"encoding/base64"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"example.com/stock/internal/words"
 )
 
 // A File says how to use an inventory API: how to set stock, read it, deduct from it and list its orders, and what the
@@ -28,6 +34,26 @@ type File struct {
 	conditions []condition       // all rules but those for busy replies
 	unused     []entry           // saved values that nothing uses
 	needs      []string          // variables that set saves, and other requests use
+}
+
+//go:embed shops/*.yaml
+var shops embed.FS
+
+// Shipped returns the text of the mapping file of a well-known shop. The error has the names near it.
+func Shipped(name string) ([]byte, error) {
+	text, err := shops.ReadFile("shops/" + name + ".yaml")
+	if err == nil {
+		return text, nil
+	}
+	files, err := fs.Glob(shops, "shops/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, file := range files {
+		known = append(known, strings.TrimSuffix(path.Base(file), ".yaml"))
+	}
+	return nil, words.Unknown(phrases.Say("mapping"), name, known)
 }
 
 // An entry is a key of the file, as mistakes in it are told.
