@@ -24,15 +24,7 @@ func (t *table) line(cells ...string) {
 
 // print writes the table, with two blanks between columns.
 func (t table) print(out io.Writer) error {
-	var widths []int
-	for _, cells := range t {
-		for i, cell := range cells {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], words.Columns(cell))
-		}
-	}
+	widths := words.Widths(t)
 	var text strings.Builder
 	for _, cells := range t {
 		var line strings.Builder

@@ -18,3 +18,16 @@ func Wide(r rune) bool {
 		r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 ||
 		r >= 0xffe0 && r <= 0xffe6
 }
+
+// Widths returns the columns of a terminal that each column of a table needs. Rows may have different lengths.
+func Widths(rows [][]string) (widths []int) {
+	for _, cells := range rows {
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Columns(cell))
+		}
+	}
+	return widths
+}

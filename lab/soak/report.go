@@ -317,12 +317,7 @@ func (w Writer) health(r *Report) {
 
 // table writes rows, of which the first has the heads, with a blank line before and after.
 func (w Writer) table(rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], words.Columns(cell))
-		}
-	}
+	widths := words.Widths(rows)
 	fmt.Fprintln(w)
 	for n, row := range rows {
 		for i, cell := range row { // a Chinese character has two columns; text/tabwriter assumes one
