@@ -90,7 +90,7 @@ func TestTheHour(t *testing.T) {
 	}
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en&show=1#"+c.wall.token, 1280, 720)
-	slow := RunPlan{Strategy: "redis-setnx", Store: "redis", Stock: 10, Requests: 6, ThinkMS: 700}
+	slow := RunPlan{Strategy: "redis-setnx", Store: "redis", Stock: 40, Requests: 30, ThinkMS: 700}
 	if err := c.Fire(slow); err != nil { // minute 5 of the hour
 		t.Fatal(err)
 	}

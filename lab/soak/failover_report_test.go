@@ -82,10 +82,21 @@ func TestWhatIsExcused(t *testing.T) {
 // A request that fails while the instances restart is a violation, and while a server fails it is none.
 func TestNoRequestFailsInARestart(t *testing.T) {
 	t.Parallel()
-	for server, want := range map[string]int{instances: 1, mariadb: 0} {
-		r := &FailOverReport{Lanes: []Sold{{Name: "a"}}, Faults: []Outage{{Server: server, Gaps: []Gap{{Failed: 1}}}}}
-		if got := len(r.Violations()); got != want {
-			t.Errorf("%s: %d violations, want %d", server, got, want)
+	for _, row := range []struct {
+		server string
+		gap    Gap
+		want   int
+	}{
+		{instances, Gap{Failed: 1}, 1},
+		{instances, Gap{Unknown: 1}, 0}, // reset with the listener
+		{instances, Gap{Unknown: 2}, 1},
+		{mariadb, Gap{Failed: 1}, 0},
+	} {
+		r := &FailOverReport{
+			Lanes: []Sold{{Name: "a"}}, Faults: []Outage{{Server: row.server, Gaps: []Gap{row.gap}}},
+		}
+		if got := len(r.Violations()); got != row.want {
+			t.Errorf("%s, %+v: %d violations, want %d", row.server, row.gap, got, row.want)
 		}
 	}
 }

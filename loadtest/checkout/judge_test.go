@@ -387,6 +387,8 @@ func TestCheatingShops(t *testing.T) {
 				p.Visits, p.SettleLimit = 60, time.Second
 			case "never-sweeps": // few visits leave a reservation to its end
 				p.Visits, p.SettleLimit = 400, time.Second
+			case "cancels-confirmed": // few visits cancel what they have confirmed
+				p.Visits = 400
 			}
 			_, r := run(t, p, fault)
 			if r.Verdict.Finding != loadtest.Broken || r.Verdict.Check(check).Failed == 0 {
