@@ -89,7 +89,8 @@ func entry(t *testing.T, port string, named func() []string) (addr string, know 
 type tally struct{ answered, lost atomic.Int64 }
 
 // customer sends the request, method and path, over and over. It keeps its connection until a reply says that it will
-// be closed, and never repeats a request. It pauses between two requests. It returns the first failure.
+// be closed, and never repeats a request. It pauses between two requests. It returns the first failure. That a store
+// stands still, as its disk may, is none: the customer settles the order, or is refused.
 func customer(ctx context.Context, addr, request, body string, pause time.Duration, count *tally) error {
 	const format = "%s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n" +
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
@@ -119,12 +120,14 @@ func customer(ctx context.Context, addr, request, body string, pause time.Durati
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
+		unknown := strings.Contains(string(body), "/problems/outcome_unknown")
 		switch {
 		case err == nil && resp.StatusCode == http.StatusOK:
 			count.answered.Add(1)
 		case err == nil && resp.StatusCode == http.StatusBadGateway && strings.Contains(string(body), `"sent":true`):
 			count.lost.Add(1)
-		case err == nil && strings.Contains(string(body), "/problems/outcome_unknown"):
+		case err == nil && unknown && strings.HasPrefix(request, "PUT"): // a setting is simply sent again
+		case err == nil && unknown:
 			written, err := settled(addr, body)
 			if err != nil {
 				return fmt.Errorf("request %d: %w", n, err)
@@ -132,6 +135,8 @@ func customer(ctx context.Context, addr, request, body string, pause time.Durati
 			if written {
 				count.answered.Add(1)
 			}
+		case err == nil && strings.Contains(string(body), "/problems/backend_down"):
+			time.Sleep(time.Second) // nothing was done; that no instance serves before it is ready, app tests
 		default:
 			return fmt.Errorf("request %d: %d %s %w", n, resp.StatusCode, body, err)
 		}
@@ -144,8 +149,7 @@ func customer(ctx context.Context, addr, request, body string, pause time.Durati
 	return nil
 }
 
-// settled does what a reply without an outcome asks for, and reports whether the order was written. A store that stands
-// still, because its disk does, answers nothing in time while no instance fails.
+// settled does what a reply without an outcome asks for, and reports whether the order was written.
 func settled(addr string, reply []byte) (bool, error) {
 	var unknown struct{ Settle string }
 	if err := json.Unmarshal(reply, &unknown); err != nil {
