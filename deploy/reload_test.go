@@ -136,7 +136,7 @@ func customer(ctx context.Context, addr, request, body string, pause time.Durati
 				count.answered.Add(1)
 			}
 		case err == nil && strings.Contains(string(body), "/problems/backend_down"):
-			time.Sleep(time.Second) // nothing was done; that no instance serves before it is ready, app tests
+			time.Sleep(time.Second) // nothing was done, and app tests that no instance serves too early
 		default:
 			return fmt.Errorf("request %d: %d %s %w", n, resp.StatusCode, body, err)
 		}
@@ -259,7 +259,8 @@ func TestReloadLosesNoRequest(t *testing.T) {
 
 // Part of deploy/compose-test, which restarts every instance of the composition while this sells through it:
 // STOCK_COMPOSED is the address, and the load ends when the file STOCK_COMPOSED_UNTIL is there. What was answered, or
-// settled, is what was sold. At most one request in a thousand is lost, and not sold: nginx sent it when a listener closed.
+// settled, is what was sold. At most one request in a thousand is lost, and not sold: nginx sent it when a listener
+// closed.
 func TestCompositionSellsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	addr, until := os.Getenv("STOCK_COMPOSED"), os.Getenv("STOCK_COMPOSED_UNTIL")
