@@ -39,10 +39,10 @@ const (
 // The first three are also tested with -short.
 var broken = []starter{
 	{"setnx.sh", "holder-killed", grade.Blocks, server.Redis, leaseRedis},
-	{"four-lines", "late-release", grade.Oversells, server.Redis, asShown},
+	{"four_lines.py", "late-release", grade.Oversells, server.Redis, asShown},
 	{"get-then-del.sh", "release-in-steps", grade.Oversells, server.Redis, leaseRedis},
 	{"four-lines", "crash-between-commands", grade.Blocks, server.Redis, asShown},
-	{"four_lines.py", "late-release", grade.Oversells, server.Redis, asShown},
+	{"four-lines", "late-release", grade.Oversells, server.Redis, asShown},
 	{"four_lines.py", "crash-between-commands", grade.Blocks, server.Redis, asShown},
 	{"mutex.sh", "thirty-at-once", grade.Oversells, server.Redis, leaseRedis},
 	{"no-renewal.sh", "work-outlasts-lease", grade.Oversells, server.Redis, ""},
@@ -97,7 +97,7 @@ func TestStarters(t *testing.T) {
 func TestEveryStarterIsTested(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(starters + "*")
-	if err != nil || len(files) < len(broken) {
+	if err != nil || len(files) == 0 {
 		t.Fatalf("%v: %v", files, err)
 	}
 	toStart := []string{"LeaseRedis.java", "lease-redis.sh"}
@@ -133,38 +133,35 @@ func TestTheLockInJava(t *testing.T) {
 // diffs matches the text of a diff.
 var diffs = regexp.MustCompile("(?s)```diff\n(.*?)```")
 
-// mended returns a copy of a starter with the fix that lesson 3 shows, in both languages.
+// mended returns a copy of a starter with the fix that lesson 3 shows.
 func mended(t *testing.T, name string) string {
 	t.Helper()
-	program := read(t, source(starters+name))
-	fixes := make(map[string]bool)
-	for _, page := range []string{"03-setnx-and-its-traps.md", "03-setnx-and-its-traps.zh-CN.md"} {
-		applied := program
-		for _, diff := range diffs.FindAllStringSubmatch(read(t, lessons+page), -1) {
-			var before, after strings.Builder
-			for line := range strings.Lines(diff[1]) {
-				if line[0] != '+' {
-					before.WriteString(line[1:])
-				}
-				if line[0] != '-' {
-					after.WriteString(line[1:])
-				}
-			}
-			applied = strings.Replace(applied, before.String(), after.String(), 1)
+	asIs := read(t, source(starters+name))
+	program, chinese := asIs, read(t, lessons+"03-setnx-and-its-traps.zh-CN.md")
+	for _, diff := range diffs.FindAllStringSubmatch(read(t, lessons+"03-setnx-and-its-traps.md"), -1) {
+		if !strings.Contains(chinese, diff[0]) {
+			t.Errorf("lesson 3 has another fix in Chinese than\n%s", diff[1])
 		}
-		fixes[applied] = true
+		var before, after strings.Builder
+		for line := range strings.Lines(diff[1]) {
+			if line[0] != '+' {
+				before.WriteString(line[1:])
+			}
+			if line[0] != '-' {
+				after.WriteString(line[1:])
+			}
+		}
+		program = strings.Replace(program, before.String(), after.String(), 1)
 	}
-	if len(fixes) != 1 || fixes[program] {
-		t.Fatalf("lesson 3 does not show one fix of %s: %v", name, fixes)
+	if program == asIs {
+		t.Fatalf("lesson 3 shows no fix of %s as it is", name)
 	}
 	lock := filepath.Join(t.TempDir(), name)
 	if err := os.MkdirAll(filepath.Dir(source(lock)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for text := range fixes {
-		if err := os.WriteFile(source(lock), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(source(lock), []byte(program), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	return lock
 }
