@@ -144,11 +144,15 @@ func mended(t *testing.T, name string) string {
 		}
 		var before, after strings.Builder
 		for line := range strings.Lines(diff[1]) {
-			if line[0] != '+' {
+			switch line[0] {
+			case '-':
 				before.WriteString(line[1:])
-			}
-			if line[0] != '-' {
+			case '+':
 				after.WriteString(line[1:])
+			default:
+				same := strings.TrimPrefix(line, " ")
+				before.WriteString(same)
+				after.WriteString(same)
 			}
 		}
 		program = strings.Replace(program, before.String(), after.String(), 1)
