@@ -137,7 +137,8 @@ func (p *picture) draw(b *strings.Builder) {
 			last = s.At
 		}
 		p.step(b, s, y)
-		if s.Stock != nil && (stock == nil || *stock != *s.Stock || s.Kind == lab.Write) {
+		changed := s.Stock != nil && (stock == nil || *stock != *s.Stock || s.Kind == lab.Write)
+		if changed && s.From != s.To { // a note in the store's lane says the number itself, in the same place
 			p.stock(b, s, y)
 		}
 		stock = s.Stock
