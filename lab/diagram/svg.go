@@ -24,7 +24,7 @@ var Style string
 
 // Pixels of the picture.
 const (
-	axisWidth = 74
+	axisWidth = 82
 	laneWidth = 132
 	headAt    = 44 // the bottom of the names of the lanes
 	rowHeight = 34
