@@ -87,15 +87,18 @@ func (m *memory) questions() int {
 	return len(m.asked)
 }
 
-// Inspect returns the state of the server, which knows only those who asked it.
-func (m *memory) Inspect(_ context.Context, key string) (State, error) {
-	s := m.queue.State(key)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.Holder != nil {
-		s.Holder.Fence = m.fence
+// InspectAll returns the states of the server, which knows only those who asked it.
+func (m *memory) InspectAll(_ context.Context, keys []string) (all []State, err error) {
+	for _, key := range keys {
+		s := m.queue.State(key)
+		m.mu.Lock()
+		if s.Holder != nil {
+			s.Holder.Fence = m.fence
+		}
+		m.mu.Unlock()
+		all = append(all, s)
 	}
-	return s, nil
+	return all, nil
 }
 
 func (m *memory) Evict(context.Context, string) (Fence, error) {

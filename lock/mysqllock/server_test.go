@@ -153,7 +153,7 @@ func TestAMissingTable(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := servers.MariaDB(t)
 		l := k.open(t, dsn, ConnOptions{})
-		_, inspected := l.Inspect(t.Context(), "k")
+		_, inspected := lock.Inspect(t.Context(), l, "k")
 		for _, err := range []error{try(t, l, "k"), inspected} {
 			var down *driver.DownError // what an instance tells its clients
 			if !errors.As(err, &down) || down.Reason != "no-schema" || strings.Contains(err.Error(), "down") ||

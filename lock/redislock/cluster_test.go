@@ -84,7 +84,12 @@ func TestCluster(t *testing.T) {
 	}
 	t.Run("conform", func(t *testing.T) {
 		promise := driver.Promise{Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Fair: true}
-		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return open(t, "watchdog", dial(t), 0) })
+		locktest.Conform(t, locktest.Harness{
+			Name: "watchdog", Promise: promise,
+			Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
+				return open(t, "watchdog", dial(t), 0), func() error { return nil }, nil
+			},
+		})
 	})
 }
 

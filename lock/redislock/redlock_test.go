@@ -99,7 +99,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	m.observers[1].SAdd(t.Context(), "redlock:{k}", "foreign")
 	refused := try(t, r, "k")
 	do(t, (*server.Server).Kill, m.servers[2:4])
-	_, inspected := r.Inspect(t.Context(), "k")
+	_, inspected := lock.Inspect(t.Context(), r, "k")
 	_, listed := r.Keys(t.Context())
 	for what, row := range map[string]struct {
 		err   error

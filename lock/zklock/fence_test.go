@@ -133,7 +133,7 @@ func TestTheRecordIsAnother(t *testing.T) {
 				}
 				last = lease.Fence()
 				eventually(t, k.name+", "+what+": the holder's fence", func() bool {
-					s, err := l.Inspect(t.Context(), key)
+					s, err := lock.Inspect(t.Context(), l, key)
 					return err == nil && s.Holder != nil && s.Holder.Fence == last
 				})
 				release(t, lease)

@@ -35,7 +35,6 @@ type kind struct {
 
 type inspectable interface {
 	lock.Locker
-	driver.BatchInspector
 	driver.Inspector
 	driver.Evictor
 	driver.Lister
