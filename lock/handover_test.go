@@ -167,10 +167,11 @@ func acquire(t *testing.T, l Locker, who string) *Lease {
 func empty(t *testing.T, l Locker) {
 	t.Helper()
 	synctest.Wait()
-	s := l.(*handOver).queues.of("k")
-	defer s.mu.Unlock()
-	if len(s.keys) > 0 {
-		t.Errorf("a queue is left: %+v", s.keys["k"])
+	q := &l.(*handOver).queues
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.keys) > 0 {
+		t.Errorf("a queue is left: %+v", q.keys["k"])
 	}
 }
 
@@ -435,13 +436,11 @@ func TestHandOverInspectsAContender(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &handOver{bound: Bound{Holders: 2}}
-			shard := h.queues.of("k")
-			k := shard.open("k")
+			k := h.queues.open("k")
 			for _, who := range []string{"a", "b", "c"} {
 				k.join(Options{Owner: who})
 			}
 			k.contender = k.first
-			shard.mu.Unlock()
 			var s State
 			for i, who := range row.server {
 				if i == 0 {

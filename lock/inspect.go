@@ -126,9 +126,9 @@ func (h *handOver) InspectAll(ctx context.Context, keys []string) ([]State, erro
 // place of the contender at the server. Those that will not share its lease come at the end. If Bound.Time is reached,
 // fewer share it than shown.
 func (h *handOver) addLocal(s *State, key string) {
-	shard := h.queues.of(key)
-	defer shard.mu.Unlock()
-	k, busy := shard.keys[key]
+	h.queues.mu.Lock()
+	defer h.queues.mu.Unlock()
+	k, busy := h.queues.keys[key]
 	if !busy {
 		return
 	}
