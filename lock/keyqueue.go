@@ -6,8 +6,8 @@ import (
 )
 
 // keyQueues has the queues of the keys that callers in this process hold or wait for. Unused keys take no memory. The
-// zero value is ready. The time under the mutex does not depend on the number of waiters, so one mutex for all keys is
-// contended only from some million operations a second on.
+// zero value is ready. An acquisition, a release or a give-up takes the mutex for less than a microsecond, however many
+// wait, so one for all keys is contended only from some million operations a second on.
 type keyQueues struct {
 	mu   sync.Mutex
 	keys map[string]*keyQueue

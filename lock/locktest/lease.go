@@ -293,12 +293,16 @@ func taken(ctx context.Context, s *Scene) (err error) {
 		return err
 	}
 	defer func() { _ = late.Release() }()
-	if _, err := lock.Evict(ctx, l, s.Key); err != nil {
+	fence, err := lock.Evict(ctx, l, s.Key)
+	if err != nil {
 		return err
 	}
 	next, err := once(ctx, s.Locker(ctx), s.Key)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("after the eviction: %w", err)
+	case fence <= late.Fence() || fence > next.Fence():
+		return fmt.Errorf("fence %d of a holder, %d of its eviction, %d of the next", late.Fence(), fence, next.Fence())
 	}
 	select {
 	case <-late.Done():

@@ -116,14 +116,17 @@ func Clauses() []Clause {
 			"If only the answer to the release shows that the key was lost, the caller and the observer are told "+
 				"all the same."),
 		shared("Taken", renewsFences, taken,
-			"A holder whose key was taken away and given to another learns it from its next renewal, and keeps "+
-				"nothing for itself."),
+			"A holder whose key was taken away and given to another learns it from its next renewal. The eviction's "+
+				"fence lies between theirs."),
 		apart("StatementLimit", limited, statementLimit,
 			"A waiter waits on although the server ends every statement that takes longer than a moment."),
 		shared("Cuts", cluster, cuts,
 			"Whatever request of an acquisition, a renewal or a release is lost, or its reply, or every connection "+
 				"at its first request: no two hold the key, the error is precise, nothing is left, "+
 				"and the lock serves again."),
+		shared("Late", cluster, late,
+			"Whatever request of an acquisition or a release reaches the server after its caller has given up, or its "+
+				"reply the caller: it is taken back, and the key becomes free long before the lease has run out."),
 		shared("Refusals", refusing, refusals,
 			"A server that refuses a request for a reason that no client knows is down. The request was not "+
 				"executed, so it is not repeated for long, and nothing is left."),

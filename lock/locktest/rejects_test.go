@@ -55,7 +55,7 @@ func brokenTrials() []brokenTrial {
 		{"fences are counted in the process", flaws{ownFence: true}, nil, []string{"Crash"}},
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"Crash"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
-		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
+		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints", "Late"}},
 		{
 			"errors as the client has them",
 			flaws{rawErrors: true},

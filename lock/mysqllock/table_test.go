@@ -2,33 +2,11 @@ package mysqllock
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/wire"
 )
-
-// What the server may still do after the client has given up is undone, although a lease is a minute: the claim waits
-// for the row when it is released, and is executed afterwards.
-func TestAClaimThatComesLateIsUndone(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	l, rival := table.open(t, dsn, ConnOptions{Lease: patience}), pool(t, dsn, 1)
-	release(t, acquire(t, l, "k"))
-	execSQL(t, rival, "BEGIN")
-	execSQL(t, rival, "SELECT * FROM locks WHERE name = 'k' FOR UPDATE")
-	if err := try(t, l, "k"); !errors.Is(err, lock.ErrDown) {
-		t.Errorf("%v, want ErrDown: there was no answer", err)
-	}
-	execSQL(t, rival, "COMMIT")
-	soon, cancel := context.WithTimeout(t.Context(), patience/2) // before the lease would be over
-	defer cancel()
-	if err := <-come(soon, table.open(t, dsn, ConnOptions{}), "k", ""); err != nil {
-		t.Errorf("the key does not become free: %v", err)
-	}
-}
 
 // One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
 func TestAPollerOutlivesItsRow(t *testing.T) {

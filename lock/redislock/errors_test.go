@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
 
@@ -53,41 +51,6 @@ func TestRefusalsAreNamed(t *testing.T) {
 		if exists(t, c, name) {
 			t.Error("a lock was left behind")
 		}
-	})
-}
-
-// A caller that stops waiting while its request is on its way leaves nothing behind, although the request arrives after
-// the release that was sent for it.
-func TestARequestThatArrivesLate(t *testing.T) {
-	t.Parallel()
-	each(t, prefixes, time.Hour, func(t *testing.T, s *server.Server, c *redis.Client, _ lock.Locker) {
-		p, _ := wired(t, s.Addr)
-		l := open(t, prefix(t), closer(t, redis.NewClient(&redis.Options{
-			Addr: p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Second,
-		})), time.Hour)
-		release(t, acquire(t, l, "k"))
-		request := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("{k}"), Do: wire.Hold})
-		gone := errors.New("the caller went away")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		got := make(chan error, 1)
-		go func() {
-			_, err := l.Acquire(ctx, "k", lock.Options{})
-			got <- err
-		}()
-		<-request.Sprung()
-		cancel(gone)
-		if prefix(t) == "setnx-del" { // it waits for the answer, as it cannot know whose key it deletes later
-			request.Release()
-		}
-		if err := <-got; !errors.Is(err, gone) || errors.Is(err, lock.ErrDown) {
-			t.Errorf("err = %v, want the cause of the wait's end", err)
-		}
-		before := p.Count(wire.ToServer)
-		request.Release()
-		eventually(t, "it is taken back once more", func() bool {
-			return prefix(t) == "setnx-del" || p.Count(wire.ToServer) > before
-		})
-		eventually(t, "the key is gone", func() bool { return !exists(t, c, prefix(t)+":{k}") })
 	})
 }
 

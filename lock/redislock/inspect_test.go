@@ -13,6 +13,7 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // oddKeys are such that no two of them may become the same, nor look like another part of a lock.
@@ -107,38 +108,21 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// An eviction lets the next one in at once, also where Redis has no memory left. Its fence is larger than that of every
-// holder before, and smaller than that of every later one; and a free key can be evicted, too.
-func TestEvict(t *testing.T) {
+// An eviction grants the key to the next in the queue in the same step, also where Redis has no memory left.
+func TestEvictGrants(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes[:2], time.Hour, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
-		var fences []lock.Fence
-		evict := func() {
-			fence, err := lock.Evict(t.Context(), l, "k")
-			if err != nil {
-				t.Error(err)
-			}
-			fences = append(fences, fence)
-		}
-		evict()
-		evicted := acquire(t, l, "k")
-		fences = append(fences, evicted.Fence())
-		got := acquireLater(t, l, "k")
-		if prefix(t) == "watchdog" {
-			eventually(t, "the next one queues up", queued(t, c, "k", 1))
-		}
-		evict()
-		if state, err := lock.Inspect(t.Context(), l, "k"); prefix(t) == "watchdog" &&
-			(err != nil || state.Holder == nil || state.Holder.Who != "waiter") {
-			t.Errorf("it is not granted in the same step: %+v, %v", state.Holder, err)
-		}
-		next := <-got
-		t.Cleanup(func() { _ = next.Release() })
-		fences = append(fences, next.Fence())
-		c.ConfigSet(t.Context(), "maxmemory", "1")
-		evict()
-		if !slices.IsSorted(fences) || len(slices.Compact(fences)) != 5 {
-			t.Errorf("fences do not grow: %d", fences)
-		}
-	})
+	c := client(t, servertest.Redis(t).Addr)
+	w := open(t, "watchdog", c, time.Hour)
+	acquire(t, w, "k")
+	next := acquireLater(t, w, "k")
+	eventually(t, "the next one queues up", queued(t, c, "k", 1))
+	c.ConfigSet(t.Context(), "maxmemory", "1")
+	if _, err := lock.Evict(t.Context(), w, "k"); err != nil {
+		t.Error(err)
+	}
+	if state, err := lock.Inspect(t.Context(), w, "k"); err != nil || state.Holder == nil || state.Holder.Who != "waiter" {
+		t.Errorf("%+v, %v", state.Holder, err)
+	}
+	c.ConfigSet(t.Context(), "maxmemory", "0")
+	release(t, <-next)
 }

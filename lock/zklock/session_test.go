@@ -33,6 +33,13 @@ func (r slept) enter(ctx context.Context, a *attempt) (node, bool, error) {
 	return own, ours, err
 }
 
+func recipeOf(l lock.Locker) recipe {
+	if e, is := l.(*Ephemeral); is {
+		return e.recipe
+	}
+	return l.(*Sequential).recipe
+}
+
 // Who overslept its session gets no lease from it, whatever it reads. A holder that releases at once is told of the
 // loss.
 func TestAPausePastTheSession(t *testing.T) {
