@@ -27,9 +27,9 @@ type FenceRanger interface {
 // A state may have changed when the caller gets it: a caller that needs the key must acquire it. A process that uses
 // [lock.HandOver] appears as only one waiter.
 type Inspector interface {
-	// InspectAll returns the states of keys, in their order, and makes far fewer round trips than one for each key if
-	// the server allows it. After an error, which matches ErrDown if the server did not answer, it returns the states of
-	// the first keys, or of none.
+	// InspectAll returns the states of keys, in their order, in fewer round trips than one for each key if possible.
+	// After an error it returns the states of the first keys, or of none. The error matches ErrDown if the server did
+	// not answer.
 	InspectAll(ctx context.Context, keys []string) ([]lock.State, error)
 }
 

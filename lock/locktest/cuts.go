@@ -211,8 +211,8 @@ func (s *Scene) freeAgain(ctx context.Context, r *distant, sound *remote, h *rem
 	return nil
 }
 
-// late holds each request of an acquisition and its release back until the caller has given up, or its reply. The leases
-// are an hour, so that nothing becomes free by itself.
+// late holds each request of an acquisition and its release back until the caller has given up, or the reply to it. The
+// leases are an hour, so that nothing becomes free by itself.
 func late(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -227,7 +227,8 @@ func late(ctx context.Context, s *Scene) error {
 	actions := []wire.Action{wire.Hold, wire.HoldReply}
 	return parallel(n*len(actions), 4, func(i int) error {
 		trap := wire.Trap{Skip: i / len(actions), Do: actions[i%len(actions)]}
-		if err := s.comesLate(ctx, far.process, sound, trap); err != nil {
+		err := s.retry(ctx, func() error { return s.comesLate(ctx, far.process, sound, trap) })
+		if err != nil {
 			return fmt.Errorf("request %d of %d comes late (its reply: %v): %w", trap.Skip+1, n,
 				trap.Do == wire.HoldReply, err)
 		}
@@ -235,6 +236,8 @@ func late(ctx context.Context, s *Scene) error {
 	})
 }
 
+// comesLate lets what is held back go as soon as the acquisition has failed. A driver looks for it until the server has
+// answered twice, so on a busy computer it may come too late.
 func (s *Scene) comesLate(ctx context.Context, p *process, sound *remote, trap wire.Trap) error {
 	r, err := s.behindFor(ctx, p, 0, time.Hour, trap)
 	if err != nil {
@@ -249,7 +252,7 @@ func (s *Scene) comesLate(ctx context.Context, p *process, sound *remote, trap w
 	for _, snare := range r.snares {
 		snare.Release()
 	}
-	next, err := s.hold(ctx, sound, key)
+	next, err := sound.acquire(ctx, attempt{Key: key, Wait: min(s.timeout, 10*time.Second), Insist: true})
 	if err != nil {
 		return fmt.Errorf("something was left behind: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/stock/lock/locktest/wire"
+	"example.com/stock/lock/locktest"
 )
 
 // One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
@@ -18,9 +19,9 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	came := make(chan struct{})
 	go func() {
 		defer close(came)
-		release(t, acquire(t, l, "k")) // which fails if it polls for ever
+		locktest.Release(t, acquire(t, l, "k")) // which fails if it polls for ever
 	}()
-	eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
+	locktest.Eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
 	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
 	<-came
 }
@@ -38,10 +39,10 @@ func TestThePoolIsFull(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	noCapacity(t, <-come(short, l, "k", ""), context.DeadlineExceeded)
-	noCapacity(t, try(t, l, "k"), nil)
+	noCapacity(t, locktest.Try(t, l, "k"), nil)
 	before := db.Stats().WaitCount
 	came := come(t.Context(), l, "k", "")
-	eventually(t, "it asks again", func() bool { return db.Stats().WaitCount > before+1 })
+	locktest.Eventually(t, "it asks again", func() bool { return db.Stats().WaitCount > before+1 })
 	_ = conn.Close()
 	if err := <-came; err != nil {
 		t.Errorf("a waiter: %v", err)

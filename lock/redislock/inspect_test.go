@@ -63,7 +63,7 @@ func inspected(t *testing.T, l lock.Locker, keys []string) {
 	for _, key := range keys {
 		leases[key] = acquire(t, l, key)
 	}
-	release(t, acquire(t, l, "gone"))
+	locktest.Release(t, acquire(t, l, "gone"))
 	listed, err := l.(driver.Lister).Keys(t.Context())
 	if want := slices.Sorted(slices.Values(keys)); err != nil || !slices.Equal(listed, want) {
 		t.Errorf("keys %q, %v; want %q", listed, err, want)
@@ -80,7 +80,7 @@ func inspected(t *testing.T, l lock.Locker, keys []string) {
 		}
 	}
 	var held *lock.HeldError
-	if err := try(t, l, keys[0]); !errors.As(err, &held) || held.Holder != "holder" || held.Remaining <= 0 {
+	if err := locktest.Try(t, l, keys[0]); !errors.As(err, &held) || held.Holder != "holder" || held.Remaining <= 0 {
 		t.Errorf("another is told %+v, want the holder and what remains", err)
 	}
 }
@@ -94,13 +94,13 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		c, count, key := client(t, servers.Redis(t).Addr), new(tripCounter), locktest.FreshKey()
 		l := open(t, name, c, 0)
-		release(t, acquire(t, l, key)) // connects and loads the scripts
+		locktest.Release(t, acquire(t, l, key)) // connects and loads the scripts
 		c.AddHook(count)
 		held := acquire(t, l, key)
 		acquired := count.n.Swap(0)
-		_ = try(t, l, key)
+		_ = locktest.Try(t, l, key)
 		tried := count.n.Swap(0)
-		release(t, held)
+		locktest.Release(t, held)
 		if released := count.n.Load(); acquired != want.acquire || tried != 1 || released != want.release {
 			t.Errorf("%s: an acquisition, a try in vain and a release took %d, %d, %d; want %d, 1, %d",
 				name, acquired, tried, released, want.acquire, want.release)
@@ -114,15 +114,16 @@ func TestEvictGrants(t *testing.T) {
 	c := client(t, servertest.Redis(t).Addr)
 	w := open(t, "watchdog", c, time.Hour)
 	acquire(t, w, "k")
-	next := acquireLater(t, w, "k")
-	eventually(t, "the next one queues up", queued(t, c, "k", 1))
+	next := locktest.Later(t, w, "k", "waiter")
+	locktest.Eventually(t, "the next one queues up", queued(t, c, "k", 1))
 	c.ConfigSet(t.Context(), "maxmemory", "1")
 	if _, err := lock.Evict(t.Context(), w, "k"); err != nil {
 		t.Error(err)
 	}
-	if state, err := lock.Inspect(t.Context(), w, "k"); err != nil || state.Holder == nil || state.Holder.Who != "waiter" {
+	state, err := lock.Inspect(t.Context(), w, "k")
+	if err != nil || state.Holder == nil || state.Holder.Who != "waiter" {
 		t.Errorf("%+v, %v", state.Holder, err)
 	}
 	c.ConfigSet(t.Context(), "maxmemory", "0")
-	release(t, <-next)
+	locktest.Release(t, <-next)
 }

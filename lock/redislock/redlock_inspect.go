@@ -12,9 +12,9 @@ import (
 	"example.com/stock/lock/redislock/internal/request"
 )
 
-// InspectAll returns, for each key, the contender that has it on a majority of the nodes, and the time for which it will
-// have this majority without renewal. It makes a round trip to all nodes for every 500 keys. The start of the hold is
-// not known, nor are the waiters, which poll. A key without a contender that has a majority has no holder.
+// InspectAll returns, for each key, the contender that has it on a majority of the nodes, and the time for which it
+// will have this majority without renewal. It makes a round trip to all nodes for every 500 keys. The start of the hold
+// is not known, nor are the waiters, which poll. A key without a contender that has a majority has no holder.
 //
 // The error is an ErrDown if too few nodes answered to decide whether a contender has a majority.
 func (r *Redlock) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
@@ -74,7 +75,7 @@ func TestTLS(t *testing.T) {
 	} {
 		var log logged
 		s := begin(t, Config{Hosts: []string{address}, Dialer: row.dial, Logger: log.logger()})
-		eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
+		locktest.Eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
 		if s.isConnected() {
 			t.Errorf("%s: it is connected", row.name)
 		}
@@ -90,7 +91,7 @@ func TestTLS(t *testing.T) {
 	config.Dialer = secure(t, ca, ca.Issue(t, "somebody"))
 	saysDown(t, "another certificate", refused(t, NewSequential(open(t, config)), lock.Options{}), "not-allowed")
 	must(t, holder.Err())
-	release(t, holder)
+	locktest.Release(t, holder)
 	// Without an identity there are no nodes at all, rather than open ones.
 	config.Hosts, config.Root, config.Dialer = []string{server.Addr}, "/nobody", new(net.Dialer).DialContext
 	saysDown(t, "nobody", refused(t, NewSequential(open(t, config)), lock.Options{}), "wants-authentication")

@@ -31,9 +31,9 @@ type Handle struct{ server *Server }
 func (s *Server) Handle() Handle { return Handle{s} }
 
 // InspectAll returns the holder of each key, the remaining time of its lease without renewal, and its fence and the
-// waiters if the server knows them, in a round trip for every 500 keys. The start of the hold is derived from the fence,
-// which contains the server's clock. The waiters of a Watchdog are in the order in which they will be granted the lock;
-// their arrival times are not stored. With lock.HandOver, a process appears as one waiter.
+// waiters if the server knows them, in a round trip for every 500 keys. The start of the hold is derived from the
+// fence, which contains the server's clock. The waiters of a Watchdog are in the order in which they will be granted
+// the lock; their arrival times are not stored. With lock.HandOver, a process appears as one waiter.
 func (h Handle) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	s := h.server
 	return InBatches(keys, func(part []string) ([]lock.State, error) {
