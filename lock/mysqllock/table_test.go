@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.

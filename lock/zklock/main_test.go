@@ -141,7 +141,9 @@ func acquire(t testing.TB, l lock.Locker) *lock.Lease {
 	return locktest.Acquire(t, l, key, "holder")
 }
 
-func acquireLater(t testing.TB, l lock.Locker) <-chan *lock.Lease { return locktest.Later(t, l, key, "waiter") }
+func acquireLater(t testing.TB, l lock.Locker) <-chan *lock.Lease {
+	return locktest.Later(t, l, key, "waiter")
+}
 
 // refused returns why an acquisition fails. It asks again where it fails because a busy computer keeps the server from
 // answering in time.
