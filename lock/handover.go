@@ -46,7 +46,7 @@ func HandOver(l Locker, b Bound) Locker {
 
 // A handOver has one turn for each key that a caller holds or wants. The turn is always in exactly one place: with the
 // contender, with a holder, or on its way to a waiter, in the waiter's channel. Whoever has it passes it on exactly
-// once, with [handOver.handOn] or [handOver.appoint]. The turn moves under the mutex of the key's shard. Nothing else
+// once, with [handOver.handOn] or [handOver.appoint]. The turn moves under the mutex of queues. Nothing else
 // happens under that mutex: no call of inner, and none of what a lease calls when it ends.
 type handOver struct {
 	inner  Locker
@@ -55,7 +55,7 @@ type handOver struct {
 	queues keyQueues
 }
 
-// A batch is one lease of inner and those who hold it in turn. The mutex of the key's shard guards it.
+// A batch is one lease of inner and those who hold it in turn. The mutex of queues guards it.
 type batch struct {
 	lease   *Lease
 	until   time.Time // after it the lease is not handed on
@@ -67,13 +67,13 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
 	}
-	s := h.queues.of(key)
-	k, busy := s.keys[key]
+	h.queues.mu.Lock()
+	k, busy := h.queues.keys[key]
 	switch {
 	case !busy:
-		k = s.open(key)
+		k = h.queues.open(key)
 	case o.TryOnce:
-		defer s.mu.Unlock()
+		defer h.queues.mu.Unlock()
 		return nil, &HeldError{Key: key, Holder: k.ahead()}
 	}
 	w := k.join(o)
@@ -82,7 +82,7 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 	if contends {
 		k.contender = w
 	}
-	s.mu.Unlock()
+	h.queues.mu.Unlock()
 	for {
 		if contends {
 			if err := h.contend(ctx, k, w, o); err != nil {
@@ -108,9 +108,9 @@ func (h *handOver) contend(ctx context.Context, k *keyQueue, w *waiter, o Option
 	failed := true
 	defer func() {
 		if failed {
-			k.shard.mu.Lock()
+			h.queues.mu.Lock()
 			k.leave(w)
-			k.shard.mu.Unlock()
+			h.queues.mu.Unlock()
 			h.appoint(k)
 		}
 	}()
@@ -125,18 +125,18 @@ func (h *handOver) contend(ctx context.Context, k *keyQueue, w *waiter, o Option
 	if end := lease.Until(); !end.IsZero() && end.Before(b.until) {
 		b.until = end
 	}
-	k.shard.mu.Lock()
+	h.queues.mu.Lock()
 	k.batch = b
 	k.pass(now)
-	k.shard.mu.Unlock()
+	h.queues.mu.Unlock()
 	return nil
 }
 
 // giveUp ends the wait of w. A turn that came at the same moment goes on.
 func (h *handOver) giveUp(k *keyQueue, w *waiter) {
-	k.shard.mu.Lock()
+	h.queues.mu.Lock()
 	k.leave(w) // from now on no turn comes
-	k.shard.mu.Unlock()
+	h.queues.mu.Unlock()
 	select {
 	case turn := <-w.granted:
 		if turn == toHold {
@@ -151,13 +151,13 @@ func (h *handOver) giveUp(k *keyQueue, w *waiter) {
 // handOn passes the turn with the lease of b to the first waiter, or releases the lease and passes the turn without it:
 // if the next contender asked before the release, the process would wait for itself. The error is that of the release.
 func (h *handOver) handOn(k *keyQueue, b *batch) error {
-	k.shard.mu.Lock()
+	h.queues.mu.Lock()
 	passed := k.waiting > 0 && h.mayPass(b)
 	if passed {
 		b.holders++
 		k.pass(time.Now())
 	}
-	k.shard.mu.Unlock()
+	h.queues.mu.Unlock()
 	if passed {
 		return nil
 	}
@@ -176,10 +176,10 @@ func (h *handOver) mayPass(b *batch) bool {
 // appoint passes the turn without a lease: it makes a waiter the contender, or closes the queue. See HandOver for the
 // choice.
 func (h *handOver) appoint(k *keyQueue) {
-	k.shard.mu.Lock()
-	defer k.shard.mu.Unlock()
+	h.queues.mu.Lock()
+	defer h.queues.mu.Unlock()
 	if k.waiting == 0 {
-		k.close()
+		h.queues.close(k)
 		return
 	}
 	contender := k.first
@@ -189,7 +189,7 @@ func (h *handOver) appoint(k *keyQueue) {
 	k.appoint(contender)
 }
 
-// A share is what one local holder has of a batch. The mutex of the key's shard guards over.
+// A share is what one local holder has of a batch. The mutex of queues guards over.
 type share struct {
 	Lease
 	h    *handOver
@@ -212,8 +212,8 @@ func (h *handOver) hold(k *keyQueue, b *batch) *Lease {
 
 // takeTurn takes the turn from the holder, and reports whether the holder still had it.
 func (s *share) takeTurn() bool {
-	s.k.shard.mu.Lock()
-	defer s.k.shard.mu.Unlock()
+	s.h.queues.mu.Lock()
+	defer s.h.queues.mu.Unlock()
 	had := !s.over
 	s.over = true
 	return had
@@ -231,12 +231,12 @@ func (s *share) lost() {
 
 // retire stops the renewal, unless the lease is another holder's by now.
 func (s *share) retire() {
-	s.k.shard.mu.Lock()
+	s.h.queues.mu.Lock()
 	over := s.over
 	if !over {
 		s.b.retired = true
 	}
-	s.k.shard.mu.Unlock()
+	s.h.queues.mu.Unlock()
 	if !over {
 		s.b.lease.stopRenewing()
 	}

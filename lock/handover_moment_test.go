@@ -199,9 +199,9 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &memory{}
 				h := HandOver(m, Bound{Time: time.Hour}).(*handOver)
-				s := h.queues.of("k") // somebody holds the key, and is about to pass its turn on
-				k := s.open("k")
-				s.mu.Unlock()
+				h.queues.mu.Lock()
+				k := h.queues.open("k") // somebody holds the key, and is about to pass its turn on
+				h.queues.mu.Unlock()
 				if row.turn == toHold {
 					k.batch = &batch{lease: acquire(t, m, "before"), until: time.Now().Add(time.Hour), holders: 1}
 				}
@@ -215,7 +215,7 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 				if row.lost {
 					m.lose(ErrExpired)
 				}
-				comeTooLate(s, "k", giveUp, row.turn)
+				comeTooLate(&h.queues, "k", giveUp, row.turn)
 				l.all.Wait()
 				if err := l.errs["gives up"]; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
 					t.Errorf("the waiter was told %v", err)

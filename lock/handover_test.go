@@ -87,15 +87,18 @@ func (m *memory) questions() int {
 	return len(m.asked)
 }
 
-// Inspect returns the state of the server, which knows only those who asked it.
-func (m *memory) Inspect(_ context.Context, key string) (State, error) {
-	s := m.queue.State(key)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.Holder != nil {
-		s.Holder.Fence = m.fence
+// InspectAll returns the states of the server, which knows only those who asked it.
+func (m *memory) InspectAll(_ context.Context, keys []string) (all []State, err error) {
+	for _, key := range keys {
+		s := m.queue.State(key)
+		m.mu.Lock()
+		if s.Holder != nil {
+			s.Holder.Fence = m.fence
+		}
+		m.mu.Unlock()
+		all = append(all, s)
 	}
-	return s, nil
+	return all, nil
 }
 
 func (m *memory) Evict(context.Context, string) (Fence, error) {
@@ -164,10 +167,11 @@ func acquire(t *testing.T, l Locker, who string) *Lease {
 func empty(t *testing.T, l Locker) {
 	t.Helper()
 	synctest.Wait()
-	s := l.(*handOver).queues.of("k")
-	defer s.mu.Unlock()
-	if len(s.keys) > 0 {
-		t.Errorf("a queue is left: %+v", s.keys["k"])
+	q := &l.(*handOver).queues
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.keys) > 0 {
+		t.Errorf("a queue is left: %+v", q.keys["k"])
 	}
 }
 
@@ -432,13 +436,11 @@ func TestHandOverInspectsAContender(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &handOver{bound: Bound{Holders: 2}}
-			shard := h.queues.of("k")
-			k := shard.open("k")
+			k := h.queues.open("k")
 			for _, who := range []string{"a", "b", "c"} {
 				k.join(Options{Owner: who})
 			}
 			k.contender = k.first
-			shard.mu.Unlock()
 			var s State
 			for i, who := range row.server {
 				if i == 0 {

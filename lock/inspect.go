@@ -30,33 +30,23 @@ type State struct {
 // The error matches ErrDown if the server did not answer, and errors.ErrUnsupported if l, or what it wraps, cannot
 // tell.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
-	i, can := l.(interface {
-		Inspect(context.Context, string) (State, error)
-	})
-	if !can {
-		return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
+	states, err := InspectAll(ctx, l, []string{key})
+	if err != nil {
+		return State{}, err
 	}
-	return i.Inspect(ctx, key)
+	return states[0], nil
 }
 
-// InspectAll is Inspect for each of keys, in their order, in far fewer round trips if l can do that. After an error it
-// returns the states of the first keys, or of none.
+// InspectAll is Inspect for each of keys, in their order, in far fewer round trips if the server can do that. After an
+// error it returns the states of the first keys, or of none.
 func InspectAll(ctx context.Context, l Locker, keys []string) ([]State, error) {
-	b, can := l.(interface {
+	i, can := l.(interface {
 		InspectAll(context.Context, []string) ([]State, error)
 	})
-	if can {
-		return b.InspectAll(ctx, keys)
+	if !can {
+		return nil, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
 	}
-	states := make([]State, 0, len(keys))
-	for _, key := range keys {
-		state, err := Inspect(ctx, l, key)
-		if err != nil {
-			return states, err
-		}
-		states = append(states, state)
-	}
-	return states, nil
+	return i.InspectAll(ctx, keys)
 }
 
 // Evict takes key away from its holder, if there is one, lets the next waiter acquire it, and returns a fence. The
@@ -97,10 +87,6 @@ func Check(ctx context.Context, l Locker, key string) error {
 
 // A wrapped locker can still be inspected and evicted.
 
-func (o *observed) Inspect(ctx context.Context, key string) (State, error) {
-	return Inspect(ctx, o.Locker, key)
-}
-
 func (o *observed) InspectAll(ctx context.Context, keys []string) ([]State, error) {
 	return InspectAll(ctx, o.Locker, keys)
 }
@@ -126,16 +112,8 @@ func (h *handOver) Evict(ctx context.Context, key string) (Fence, error) {
 	return Evict(ctx, h.inner, key)
 }
 
-// Inspect returns the inner locker's state with the callers of this process, of which the server knows only the
+// InspectAll returns the inner locker's states with the callers of this process, of which the server knows only the
 // contender. See addLocal.
-func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
-	s, err := Inspect(ctx, h.inner, key)
-	if err == nil {
-		h.addLocal(&s, key)
-	}
-	return s, err
-}
-
 func (h *handOver) InspectAll(ctx context.Context, keys []string) ([]State, error) {
 	states, err := InspectAll(ctx, h.inner, keys)
 	for i := range states {
@@ -148,9 +126,9 @@ func (h *handOver) InspectAll(ctx context.Context, keys []string) ([]State, erro
 // place of the contender at the server. Those that will not share its lease come at the end. If Bound.Time is reached,
 // fewer share it than shown.
 func (h *handOver) addLocal(s *State, key string) {
-	shard := h.queues.of(key)
-	defer shard.mu.Unlock()
-	k, busy := shard.keys[key]
+	h.queues.mu.Lock()
+	defer h.queues.mu.Unlock()
+	k, busy := h.queues.keys[key]
 	if !busy {
 		return
 	}

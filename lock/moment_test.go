@@ -174,16 +174,16 @@ func TestDoRenewsForWorkWhoseClientHasGone(t *testing.T) {
 
 // comeTooLate makes the turn of the first waiter come in the moment in which its wait has ended: the waiter is woken by
 // the end of its ctx, and finds the turn when it wants to leave the queue.
-func comeTooLate(s *shard, key string, giveUp context.CancelFunc, t turn) {
+func comeTooLate(q *keyQueues, key string, giveUp context.CancelFunc, t turn) {
 	synctest.Wait() // the waiter stands in its select
-	s.mu.Lock()
+	q.mu.Lock()
 	giveUp()
-	if k := s.keys[key]; t == toHold {
+	if k := q.keys[key]; t == toHold {
 		k.pass(time.Now())
 	} else {
 		k.appoint(k.first)
 	}
-	s.mu.Unlock()
+	q.mu.Unlock()
 }
 
 // Random timing meets this moment in one of thousands of tries: here it is made.
@@ -195,9 +195,7 @@ func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 		told := make(chan error, 1)
 		go func() { told <- q.Enter(ctx, "k", Options{}) }()
 		synctest.Wait()
-		s := q.queues.of("k")
-		s.mu.Unlock()
-		comeTooLate(s, "k", giveUp, toHold)
+		comeTooLate(&q.keyQueues, "k", giveUp, toHold)
 		if err := <-told; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
 			t.Errorf("the waiter was told %v", err)
 		}

@@ -199,14 +199,18 @@ type inspected struct {
 	fails string
 }
 
-func (i inspected) Inspect(_ context.Context, key string) (lock.State, error) {
-	switch {
-	case key == i.fails:
-		return lock.State{}, lock.ErrDown
-	case i.held[key]:
-		return lock.State{Local: true, Holder: &lock.Contender{}}, nil
+func (i inspected) InspectAll(_ context.Context, keys []string) (all []lock.State, err error) {
+	for _, key := range keys {
+		state := lock.State{Local: true}
+		switch {
+		case key == i.fails:
+			return all, lock.ErrDown
+		case i.held[key]:
+			state.Holder = &lock.Contender{}
+		}
+		all = append(all, state)
 	}
-	return lock.State{Local: true}, nil
+	return all, nil
 }
 
 // The locks of the segments are those that somebody holds or waits for. If one cannot be looked at, nothing is said of

@@ -22,19 +22,14 @@ type FenceRanger interface {
 	FenceRange() uint64
 }
 
-// An Inspector can report the holder of a key.
+// An Inspector can report the holders of keys.
 //
-// The state may have changed when the caller gets it: a caller that needs the key must acquire it. A process that uses
+// A state may have changed when the caller gets it: a caller that needs the key must acquire it. A process that uses
 // [lock.HandOver] appears as only one waiter.
 type Inspector interface {
-	// Inspect returns an error that matches ErrDown if the server did not answer.
-	Inspect(ctx context.Context, key string) (lock.State, error)
-}
-
-// A BatchInspector can report the holders of many keys in far fewer round trips than one for each key.
-type BatchInspector interface {
-	// InspectAll is Inspect for each of keys, in their order. After an error it returns the states of the first keys,
-	// or of none.
+	// InspectAll returns the states of keys, in their order, in fewer round trips than one for each key if possible.
+	// After an error it returns the states of the first keys, or of none. The error matches ErrDown if the server did
+	// not answer.
 	InspectAll(ctx context.Context, keys []string) ([]lock.State, error)
 }
 

@@ -44,10 +44,14 @@ func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	return lease, nil
 }
 
-// Inspect returns the holder of key and the waiters in this process. There is no Evict, because without a fence
+// InspectAll returns the holder of each key and the waiters in this process. There is no Evict, because without a fence
 // nothing stops the writes of an evicted holder.
-func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
-	return m.queue.State(key), nil
+func (m *Mutex) InspectAll(_ context.Context, keys []string) ([]lock.State, error) {
+	states := make([]lock.State, len(keys))
+	for i, key := range keys {
+		states[i] = m.queue.State(key)
+	}
+	return states, nil
 }
 
 // None excludes nobody: every Acquire succeeds at once. It is the control run that shows the race.

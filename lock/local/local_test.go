@@ -19,17 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestMutexWithinOneProcess(t *testing.T) {
-	m := &local.Mutex{}
-	locktest.Run(
-		t, driver.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m },
-	)
-}
-
-func TestNone(t *testing.T) {
-	locktest.Run(t, driver.Promise{}, func(testing.TB) lock.Locker { return &local.None{} })
-}
-
 func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
 
 // The locks without a server: what they promise ends with the process.
@@ -69,7 +58,7 @@ func TestMutexInspect(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(3 * time.Second)
-		s, err := m.Inspect(t.Context(), "k")
+		s, err := lock.Inspect(t.Context(), m, "k")
 		if err != nil || !s.Local {
 			t.Fatalf("%+v, %v; want it to say that it knows this process only", s, err)
 		}
@@ -84,7 +73,7 @@ func TestMutexInspect(t *testing.T) {
 			t.Errorf("%v, want it to name app/1", err)
 		}
 		all.Wait()
-		if s, _ := m.Inspect(t.Context(), "k"); s.Holder != nil || s.Waiters != nil {
+		if s, _ := lock.Inspect(t.Context(), m, "k"); s.Holder != nil || s.Waiters != nil {
 			t.Errorf("a free key: %+v", s)
 		}
 	})

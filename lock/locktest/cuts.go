@@ -211,6 +211,55 @@ func (s *Scene) freeAgain(ctx context.Context, r *distant, sound *remote, h *rem
 	return nil
 }
 
+// late holds each request of an acquisition and its release back until the caller has given up, or the reply to it. The
+// leases are an hour, so that nothing becomes free by itself.
+func late(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	far, sound := list[0], list[1]
+	n, err := s.requests(ctx, far, sound, false)
+	if err != nil {
+		return err
+	}
+	s.seen = fmt.Sprintf("%d requests", n)
+	actions := []wire.Action{wire.Hold, wire.HoldReply}
+	return parallel(n*len(actions), 4, func(i int) error {
+		trap := wire.Trap{Skip: i / len(actions), Do: actions[i%len(actions)]}
+		err := s.retry(ctx, func() error { return s.comesLate(ctx, far.process, sound, trap) })
+		if err != nil {
+			return fmt.Errorf("request %d of %d comes late (its reply: %v): %w", trap.Skip+1, n,
+				trap.Do == wire.HoldReply, err)
+		}
+		return nil
+	})
+}
+
+// comesLate lets what is held back go as soon as the acquisition has failed. A driver looks for it until the server has
+// answered twice, so on a busy computer it may come too late.
+func (s *Scene) comesLate(ctx context.Context, p *process, sound *remote, trap wire.Trap) error {
+	r, err := s.behindFor(ctx, p, 0, time.Hour, trap)
+	if err != nil {
+		return err
+	}
+	defer r.close(ctx)
+	key := FreshKey()
+	h, err := r.acquire(ctx, attempt{Key: key, Wait: s.Lease / 2})
+	if err == nil {
+		_, _ = h.release(ctx) // this is what is late
+	}
+	for _, snare := range r.snares {
+		snare.Release()
+	}
+	next, err := sound.acquire(ctx, attempt{Key: key, Wait: min(s.timeout, 10*time.Second), Insist: true})
+	if err != nil {
+		return fmt.Errorf("something was left behind: %w", err)
+	}
+	_, err = next.release(ctx)
+	return err
+}
+
 // refusals refuses each request of an acquisition and its release in turn, and then all of them.
 func refusals(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)

@@ -28,6 +28,13 @@ func (s *Scene) distant(ctx context.Context) (*distant, error) {
 
 // behind opens a Locker in p, see process.open. The traps are set before.
 func (s *Scene) behind(ctx context.Context, p *process, plain int, traps ...wire.Trap) (*distant, error) {
+	return s.behindFor(ctx, p, plain, s.Lease, traps...)
+}
+
+// behindFor is behind with another lease.
+func (s *Scene) behindFor(
+	ctx context.Context, p *process, plain int, lease time.Duration, traps ...wire.Trap,
+) (*distant, error) {
 	d := new(distant)
 	var at []string
 	for _, server := range s.Servers {
@@ -44,7 +51,7 @@ func (s *Scene) behind(ctx context.Context, p *process, plain int, traps ...wire
 		d.set(trap)
 	}
 	var err error
-	d.remote, err = p.open(ctx, s.Harness, at, s.Lease, plain)
+	d.remote, err = p.open(ctx, s.Harness, at, lease, plain)
 	return d, err
 }
 

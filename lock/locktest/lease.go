@@ -281,6 +281,40 @@ func evicted(ctx context.Context, s *Scene) error {
 	return nil
 }
 
+// taken lets an operator take a key away, and another have it.
+func taken(ctx context.Context, s *Scene) (err error) {
+	l, closeAll, err := s.Open(addrs(s.Servers), s.Lease)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	late, err := insist(ctx, l, s.Key)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = late.Release() }()
+	fence, err := lock.Evict(ctx, l, s.Key)
+	if err != nil {
+		return err
+	}
+	next, err := once(ctx, s.Locker(ctx), s.Key)
+	switch {
+	case err != nil:
+		return fmt.Errorf("after the eviction: %w", err)
+	case fence <= late.Fence() || fence > next.Fence():
+		return fmt.Errorf("fence %d of a holder, %d of its eviction, %d of the next", late.Fence(), fence, next.Fence())
+	}
+	select {
+	case <-late.Done():
+	case <-time.After(s.Lease + s.timeout):
+		return errors.New("the holder was not told that another has the key")
+	}
+	if why := late.Err(); !errors.Is(why, lock.ErrLost) {
+		return fmt.Errorf("lost because of %w, want ErrLost", why)
+	}
+	return next.Release()
+}
+
 // unknown lets work end while a write is still under way. A slow store applies that write later: after a quarter of the
 // lease, or after a moment if the lock is local to this process. The next holder must not get the key before the write,
 // or it would read a value that is about to change.

@@ -11,7 +11,7 @@
 //
 // Conform checks each clause that applies to the Promise. Its contenders are separate processes, which run
 // TestContender of the same binary, and which the suite kills, pauses and cuts off. With -short a run takes half a
-// minute. A lock that excludes only callers in its own process needs neither servers nor a harness: see [Run].
+// minute. A lock that excludes only callers in its own process needs no servers, and no TestContender.
 //
 // A clause returns an error instead of failing a test, so that tests can check that the clause rejects locks which are
 // broken on purpose.
@@ -115,17 +115,23 @@ func Clauses() []Clause {
 		shared("Evicted", generational, evicted,
 			"If only the answer to the release shows that the key was lost, the caller and the observer are told "+
 				"all the same."),
+		shared("Taken", renewsFences, taken,
+			"A holder whose key was taken away and given to another learns it from its next renewal. The eviction's "+
+				"fence lies between theirs."),
 		apart("StatementLimit", limited, statementLimit,
 			"A waiter waits on although the server ends every statement that takes longer than a moment."),
 		shared("Cuts", cluster, cuts,
 			"Whatever request of an acquisition, a renewal or a release is lost, or its reply, or every connection "+
 				"at its first request: no two hold the key, the error is precise, nothing is left, "+
 				"and the lock serves again."),
+		shared("Late", cluster, late,
+			"Whatever request of an acquisition or a release reaches the server after its caller has given up, or its "+
+				"reply the caller: it is taken back, and the key becomes free long before the lease has run out."),
 		shared("Refusals", refusing, refusals,
 			"A server that refuses a request for a reason that no client knows is down. The request was not "+
 				"executed, so it is not repeated for long, and nothing is left."),
 		shared("Traces", cluster, traces,
-			"Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server nothing that "+
+			"Two thousand acquisitions, some of them given up, leave no goroutine, and on the server nothing that "+
 				"holds a key or waits for it. What is meant to stay, such as the last fence, is counted by the keys "+
 				"and not by the acquisitions."),
 		apart("Restart", cluster, restart,
@@ -146,6 +152,7 @@ func expires(h Harness) bool      { return cluster(h) && (!h.Renews || h.Promise
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func limited(h Harness) bool      { return cluster(h) && blocking(h) && h.Limit != nil }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
+func renewsFences(h Harness) bool { return generational(h) && h.Renews }
 func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
 
 // cluster reports whether the lock excludes other processes and has servers for it.
@@ -221,28 +228,6 @@ func addrs(servers []Server) []string {
 		list[i] = s.Addr
 	}
 	return list
-}
-
-// Run checks every clause that applies to promise and needs no other process. open makes an independent Locker on the
-// same servers.
-func Run(t *testing.T, promise driver.Promise, open func(testing.TB) lock.Locker) {
-	t.Helper()
-	h := Harness{Promise: promise}
-	for _, clause := range Clauses() {
-		t.Run(clause.Name, func(t *testing.T) {
-			if !clause.Applies(h) {
-				t.Skip("not promised, or needs processes")
-			}
-			got := check(clause, func() *Scene {
-				scene := newScene(h, nil)
-				scene.inside = func() lock.Locker { return open(t) }
-				return scene
-			})
-			if got.err != nil {
-				t.Errorf("%s: %v", clause.Rule, got.err)
-			}
-		})
-	}
 }
 
 // clausesAtOnce is how many clauses are checked at the same time, because most of them wait for a lease to run out.

@@ -284,10 +284,17 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 	return lease, nil
 }
 
-// Inspect implements driver.Inspector, but returns only the number of the waiters.
-func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
-	answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, attempt: attempt{Key: key}})
-	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
+// InspectAll implements driver.Inspector, but returns only the number of the waiters.
+func (r *remote) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	states := make([]lock.State, len(keys))
+	for i, key := range keys {
+		answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, attempt: attempt{Key: key}})
+		if err != nil {
+			return nil, err
+		}
+		states[i].Waiters = make([]lock.Contender, answer.N)
+	}
+	return states, nil
 }
 
 // A request is sent to a contender as one line of JSON.

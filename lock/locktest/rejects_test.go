@@ -47,7 +47,7 @@ func brokenTrials() []brokenTrial {
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
 		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "Standstill"}},
 		{"returns when its client does", flaws{patient: true}, nil, []string{"Standstill"}},
-		{"its renewals are pings", flaws{pings: true}, nil, []string{"Renewal"}},
+		{"its renewals are pings", flaws{pings: true}, nil, []string{"Renewal", "Taken"}},
 		{"gives up before its wait is over", flaws{impatient: true}, nil, []string{"StatementLimit"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Paused", "Restart"}},
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
@@ -55,7 +55,7 @@ func brokenTrials() []brokenTrial {
 		{"fences are counted in the process", flaws{ownFence: true}, nil, []string{"Crash"}},
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"Crash"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
-		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
+		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints", "Late"}},
 		{
 			"errors as the client has them",
 			flaws{rawErrors: true},
@@ -204,10 +204,12 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 
 func TestTheSuitePassesARightLock(t *testing.T) {
 	m := &local.Mutex{} // one process, so every Locker is the same
-	Run(
-		t, driver.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
-		func(testing.TB) lock.Locker { return m },
-	)
+	Conform(t, Harness{
+		Name: "right", Promise: driver.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
+		Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
+			return m, func() error { return nil }, nil
+		},
+	})
 }
 
 // With processes: what the broken ones are rejected for is their flaw and nothing else.

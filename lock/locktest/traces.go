@@ -10,6 +10,9 @@ import (
 // perKey is the number of entries that a key may leave on a server: its fence, and the record that is locked.
 const perKey = 2
 
+// traceRounds is how often each worker acquires: two thousand times in all. A leak shows after some ten of them.
+const traceRounds = 140
+
 // few is the number of additional goroutines that do not count as a leak.
 const few = 10
 
@@ -72,7 +75,7 @@ func (s *Scene) left(ctx context.Context, list []*remote, before []int) (string,
 			return "", err
 		}
 		// The runtime or the contender may start a few goroutines after the first count. A leak would add one goroutine
-		// for each of thousands of acquisitions.
+		// for each of hundreds of acquisitions.
 		if after > before[i]+few {
 			return fmt.Sprintf("%d goroutines, %d before", after, before[i]), nil
 		}

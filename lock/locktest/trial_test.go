@@ -89,9 +89,10 @@ func (t *trial) Close() error {
 	return t.client.Close()
 }
 
-// Evict implements driver.Evictor, without a fence.
+// Evict implements driver.Evictor.
 func (t *trial) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	return 0, t.client.Del(ctx, key).Err()
+	fence := t.client.Incr(ctx, key+":fence")
+	return lock.Fence(fence.Val()), errors.Join(fence.Err(), t.client.Del(ctx, key).Err())
 }
 
 func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -181,14 +182,17 @@ func (t *trial) try(ctx context.Context, key, token string) (lock.Fence, error) 
 	}
 	n, err := t.client.Eval(ctx, trialEnter, names, token, t.lease.Milliseconds()).Int64()
 	if err != nil {
-		t.retry(func(ctx context.Context) error { return t.client.Eval(ctx, trialRelease, names, token).Err() })
+		t.takeBack(names[0], token)
 	}
 	return lock.Fence(n), err
 }
 
-// retry does something until it succeeds, or the lease is over.
-func (t *trial) retry(do func(context.Context) error) {
-	t.life.Repeat(time.Now().Add(t.lease), func(ctx context.Context) bool { return do(ctx) == nil })
+// takeBack releases until the key has been found, or the lease is over.
+func (t *trial) takeBack(key, token string) {
+	t.life.Repeat(time.Now().Add(t.lease), func(ctx context.Context) bool {
+		n, err := t.client.Eval(ctx, trialRelease, []string{key}, token).Int()
+		return n == 1 && err == nil
+	})
 }
 
 // queue draws a number and waits for it.
@@ -254,7 +258,7 @@ func (t *trial) free(ctx context.Context, key, token string) error {
 		return nil
 	}
 	if errors.Is(err, lock.ErrDown) && !t.noCleanup {
-		t.retry(func(ctx context.Context) error { return t.client.Eval(ctx, trialRelease, []string{key}, token).Err() })
+		t.takeBack(key, token)
 	}
 	return err
 }

@@ -15,13 +15,9 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the remaining time
-// of its lease, in one round trip. It returns no waiters, because they poll and the server does not know them.
-func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return only(t.InspectAll(ctx, []string{key}))
-}
-
-// InspectAll is Inspect for each of keys, in one round trip for all of them.
+// InspectAll returns the holder of each key, its fence, the start of the hold, which is derived from the fence, and the
+// remaining time of its lease, in one round trip for all keys. It returns no waiters, because they poll and the server
+// does not know them.
 func (t *Table) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -63,19 +59,14 @@ func (t *Table) Keys(ctx context.Context) ([]string, error) {
 	})
 }
 
-// Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the time after
-// which the server would end its connection without a renewal, assuming that the holder has the same Lease. It also
-// returns the waiters, in order of arrival by their own clocks; waiters of this process that are not at the server yet
-// come last. None of its few round trips waits for a lock or delays another client.
+// InspectAll returns the holder of each key, its fence, the start of the hold, which is derived from the fence, and the
+// time after which the server would end its connection without a renewal, assuming that the holder has the same Lease.
+// It also returns the waiters, in order of arrival by their own clocks; waiters of this process that are not at the
+// server yet come last. None of its few round trips for all keys waits for a lock or delays another client; [GetLock]
+// needs another one for every 500 keys.
 //
 // It needs no privileges. But without the privilege PROCESS it does not see the waiters of other database users, nor
 // the remaining time of a holder of another user.
-func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return only(p.InspectAll(ctx, []string{key}))
-}
-
-// InspectAll is Inspect for each of keys, with the round trips of Inspect for all of them; [GetLock] needs another one
-// for every 500.
 func (p *pinned) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -141,14 +132,6 @@ type holder struct {
 }
 
 const inspecting, evicting, listing = "inspect locks", "evict a holder", "list locks" // prefixes of errors
-
-// only returns the state of the one key that was inspected.
-func only(states []lock.State, err error) (lock.State, error) {
-	if err != nil {
-		return lock.State{}, err
-	}
-	return states[0], nil
-}
 
 // states returns the states of keys from holders and waiters by the names of the keys in the tables.
 func states(keys []string, held map[string]holder, waiting map[string][]lock.Contender) []lock.State {

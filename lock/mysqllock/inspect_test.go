@@ -45,11 +45,11 @@ func TestInspectTellsTheHolder(t *testing.T) {
 				t.Errorf("since %v, want about now", h.Since)
 			}
 			var busy *lock.HeldError
-			err := try(t, other, "k")
+			err := locktest.Try(t, other, "k")
 			if !errors.As(err, &busy) || k.name == table.name && busy.Holder != ownerColumn(who) {
 				t.Errorf("%v, want the holder %q", err, who)
 			}
-			release(t, held)
+			locktest.Release(t, held)
 			if s := inspect(t, other, "k"); s.Holder != nil {
 				t.Errorf("after the release: %+v", s.Holder)
 			}
@@ -67,12 +67,14 @@ func TestInspectTellsWhoWaits(t *testing.T) {
 		var came []<-chan error
 		for i, l := range []locker{a, b, b} {
 			came = append(came, come(t.Context(), l, "k", want[i]))
-			eventually(t, want[i]+" waits", func() bool { return slices.Equal(waiters(t, l, "k"), want[:i+1]) })
+			locktest.Eventually(t, want[i]+" waits", func() bool {
+				return slices.Equal(waiters(t, l, "k"), want[:i+1])
+			})
 		}
 		if got := waiters(t, a, "k"); !slices.Equal(got, want[:2]) {
 			t.Errorf("another process sees %q, want %q", got, want[:2])
 		}
-		release(t, held)
+		locktest.Release(t, held)
 		succeed(t, came)
 	})
 }
@@ -88,11 +90,11 @@ func TestKeys(t *testing.T) {
 		for _, key := range []string{"A#1", "a", long} {
 			acquire(t, holders, key)
 		}
-		release(t, acquire(t, holders, "free"))
+		locktest.Release(t, acquire(t, holders, "free"))
 		ctx, leave := context.WithCancel(t.Context())
 		waits := come(ctx, k.open(t, dsn, ConnOptions{}), "a", "app/1")
 		if k.name != table.name { // which does not know who waits
-			eventually(t, "one waits", func() bool { return len(waiters(t, l, "a")) == 1 })
+			locktest.Eventually(t, "one waits", func() bool { return len(waiters(t, l, "a")) == 1 })
 		}
 		listed := insist(t, l.Keys)
 		slices.Sort(listed)
@@ -133,7 +135,7 @@ func TestEvict(t *testing.T) {
 		if next.Fence() < fence {
 			t.Errorf("the next holder's fence is %d, below %d", next.Fence(), fence)
 		}
-		_ = loss(t, held)
+		_ = locktest.Loss(t, held)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
@@ -143,11 +144,7 @@ func insist[T any](t testing.TB, op func(context.Context) (T, error)) T {
 // acquire waits for key. Its owner is the key.
 func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
-	lease := insist(t, func(ctx context.Context) (*lock.Lease, error) {
-		return l.Acquire(ctx, key, lock.Options{Owner: key})
-	})
-	t.Cleanup(func() { _ = lease.Release() })
-	return lease
+	return locktest.Acquire(t, l, key, key)
 }
 
 // come acquires key in the background, for a caller named owner, and releases it at once.
@@ -168,44 +165,6 @@ func succeed(t testing.TB, came []<-chan error) {
 	for _, one := range came {
 		if err := <-one; err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-// try tries once, and gives back what it gets.
-func try(t testing.TB, l lock.Locker, key string) error {
-	t.Helper()
-	lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
-	if err == nil {
-		release(t, lease)
-	}
-	return err
-}
-
-// release gives a lease back. A server that is too busy to answer frees the key later.
-func release(t testing.TB, lease *lock.Lease) {
-	t.Helper()
-	if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) {
-		t.Errorf("release: %v", err)
-	}
-}
-
-// loss waits for the loss of a lease, which its release reports, too.
-func loss(t testing.TB, lease *lock.Lease) error {
-	t.Helper()
-	<-lease.Done()
-	if err := lease.Release(); !errors.Is(err, lock.ErrLost) || err != lease.Err() {
-		t.Errorf("ended with %v, and its release says %v, want ErrLost", lease.Err(), err)
-	}
-	return lease.Err()
-}
-
-// eventually polls until what holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for began := time.Now(); !holds(); <-time.After(5 * time.Millisecond) {
-		if time.Since(began) > patience {
-			t.Fatalf("not seen within %v: %s", patience, what)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest"
 )
 
 // Fences grow when the rows that remember them are gone, and when the clock is behind what was handed out.
@@ -29,7 +30,7 @@ func TestFencesGrow(t *testing.T) {
 				t.Errorf("after %s: fence %d after %d", statement, lease.Fence(), last)
 			}
 			last = lease.Fence()
-			release(t, lease)
+			locktest.Release(t, lease)
 		}
 		if last < ahead {
 			t.Errorf("fence %d, want more than %d", last, lock.Fence(ahead))
@@ -54,7 +55,7 @@ func TestKeysAreExact(t *testing.T) {
 				leases = append(leases, acquire(t, l, key)) // which waits if two keys are one
 			}
 			for _, lease := range leases {
-				release(t, lease)
+				locktest.Release(t, lease)
 			}
 		}
 	})
@@ -68,7 +69,7 @@ func TestWrongOptions(t *testing.T) {
 	} {
 		for _, k := range all {
 			l := k.make(db, o)
-			err := try(t, l, "k")
+			err := locktest.Try(t, l, "k")
 			names := errors.Is(err, lock.ErrInvalid) && strings.Contains(err.Error(), "option "+option+" ")
 			if !names && (k.name != table.name || option != "MaxConns") {
 				t.Errorf("%s, %s: %v", k.name, option, err)
@@ -86,7 +87,7 @@ func TestMaximumHold(t *testing.T) {
 		held := acquire(t, l, "k")
 		acquire(t, l, "k")
 		var expired *lock.ExpiredError
-		if err := loss(t, held); !errors.As(err, &expired) || !expired.Maximum {
+		if err := locktest.Loss(t, held); !errors.As(err, &expired) || !expired.Maximum {
 			t.Errorf("loss: %v, want the maximum", err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -27,19 +28,19 @@ func TestMoreKeysThanConnections(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		l := k.open(t, database(t), ConnOptions{MaxConns: 2})
 		stuck := []*lock.Lease{acquire(t, l, "a"), acquire(t, l, "b")}
-		noCapacity(t, try(t, l, "free"), nil)
+		noCapacity(t, locktest.Try(t, l, "free"), nil)
 		reason := errors.New("that is long enough")
 		short, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, reason)
 		defer cancel()
 		noCapacity(t, <-come(short, l, "free", ""), reason)
-		if err := try(t, l, "a"); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrNoCapacity) {
+		if err := locktest.Try(t, l, "a"); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrNoCapacity) {
 			t.Errorf("a key that is held here: %v, want ErrHeld", err)
 		}
 		var came []<-chan error
 		for range 30 {
 			came = append(came, come(t.Context(), l, "free", ""))
 		}
-		release(t, stuck[0])
+		locktest.Release(t, stuck[0])
 		succeed(t, came)
 	})
 }
@@ -57,7 +58,7 @@ func TestAPoolWithoutALimit(t *testing.T) {
 		for i := range 100 {
 			came = append(came, come(t.Context(), l, fmt.Sprint("key-", i), ""))
 		}
-		noCapacity(t, try(t, l, "free"), nil)
+		noCapacity(t, locktest.Try(t, l, "free"), nil)
 		if n := db.Stats().OpenConnections; n > 2*16 {
 			t.Errorf("%d connections are open", n)
 		}
@@ -86,10 +87,10 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 				came = append(came, come(t.Context(), l, key, ""))
 			}
 			for range 5 {
-				release(t, acquire(t, l, "free"))
+				locktest.Release(t, acquire(t, l, "free"))
 			}
 			for _, lease := range held {
-				release(t, lease)
+				locktest.Release(t, lease)
 			}
 			succeed(t, came)
 		}
@@ -112,10 +113,11 @@ func TestTheHoldersConnectionIsKilled(t *testing.T) {
 		held := acquire(t, l, "k")
 		execSQL(t, pool(t, dsn, 1), "KILL CONNECTION ?", id)
 		acquire(t, other, "k")
-		if err := loss(t, held); !errors.Is(err, lock.ErrExpired) || !strings.Contains(err.Error(), "connection") {
+		err := locktest.Loss(t, held)
+		if !errors.Is(err, lock.ErrExpired) || !strings.Contains(err.Error(), "connection") {
 			t.Errorf("loss: %v, want ErrExpired because of the connection", err)
 		}
-		if err := try(t, other, "k"); !errors.Is(err, lock.ErrHeld) {
+		if err := locktest.Try(t, other, "k"); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("the release of a lost lease let others in: %v", err)
 		}
 	})
@@ -129,7 +131,7 @@ func TestAnIdleConnectionIsKilled(t *testing.T) {
 		l := k.make(db, ConnOptions{})
 		for range 5 {
 			execSQL(t, db, "KILL CONNECTION ?", warm(t, l))
-			if err := try(t, l, "k"); err != nil {
+			if err := locktest.Try(t, l, "k"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -150,7 +152,7 @@ func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 		id := warm(t, l)
 		fence := p.Set(wire.Trap{Match: wire.Contains("LAST_INSERT_ID"), Do: wire.Hold})
 		came := make(chan error, 1)
-		go func() { came <- try(t, l, "k") }()
+		go func() { came <- locktest.Try(t, l, "k") }()
 		<-fence.Sprung()
 		p.Silence(wire.ToClient) // or it would hear of the end before the next one has the key
 		execSQL(t, pool(t, dsn, 1), "KILL CONNECTION ?", id)
@@ -171,7 +173,7 @@ func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 		warm(t, waiter)
 		came := come(t.Context(), waiter, "k", "")
 		<-time.After(time.Second)
-		release(t, held)
+		locktest.Release(t, held)
 		if err := <-came; err != nil {
 			t.Errorf("after a wait of a lease: %v", err)
 		}

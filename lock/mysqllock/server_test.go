@@ -10,6 +10,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -21,16 +22,16 @@ func TestRoundTrips(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		p := newProxy(t, database(t))
 		l, other := k.open(t, p.dsn, ConnOptions{}), k.open(t, p.dsn, ConnOptions{})
-		release(t, acquire(t, l, "another"))
-		release(t, acquire(t, other, "another"))
+		locktest.Release(t, acquire(t, l, "another"))
+		locktest.Release(t, acquire(t, other, "another"))
 		trips := func(op func()) int { return len(p.during(op)) }
 		var got costs
 		var lease *lock.Lease
 		got.first = trips(func() { lease = acquire(t, l, "k") })
-		release(t, lease)
+		locktest.Release(t, lease)
 		got.acquire = trips(func() { lease = acquire(t, l, "k") })
-		got.try = trips(func() { _ = try(t, other, "k") })
-		got.release = trips(func() { release(t, lease) })
+		got.try = trips(func() { _ = locktest.Try(t, other, "k") })
+		got.release = trips(func() { locktest.Release(t, lease) })
 		if got != want[k.name] {
 			t.Errorf("%+v, want %+v", got, want[k.name])
 		}
@@ -43,22 +44,22 @@ func TestCollisionsAndQueryKillers(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		p := newProxy(t, database(t))
 		l := k.open(t, p.dsn, ConnOptions{})
-		release(t, acquire(t, l, "k"))
+		locktest.Release(t, acquire(t, l, "k"))
 		for _, number := range []uint16{
 			mysqlerr.Deadlock, mysqlerr.LockWaitTimeout,
 			mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime,
 		} {
 			for _, word := range []string{"LAST_INSERT_ID", "FOR UPDATE", "GET_LOCK("} {
 				p.fail(word, number, 2*maxTries)
-				release(t, acquire(t, l, "k"))
+				locktest.Release(t, acquire(t, l, "k"))
 			}
 		}
 		p.fail("LAST_INSERT_ID", mysqlerr.Deadlock, math.MaxInt)
-		if err := try(t, l, "k"); !errors.Is(err, lock.ErrHeld) {
+		if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("endless collisions: %v, want ErrHeld", err)
 		}
 		p.fail("", 0, 0)
-		release(t, acquire(t, l, "k"))
+		locktest.Release(t, acquire(t, l, "k"))
 	})
 }
 
@@ -81,7 +82,7 @@ func TestAnInterruptedGetLockWasGranted(t *testing.T) {
 	if err := <-come(short, l, "k", "a long name"); err == nil {
 		t.Error("acquired")
 	}
-	release(t, acquire(t, getLock.open(t, dsn, ConnOptions{}), "k"))
+	locktest.Release(t, acquire(t, getLock.open(t, dsn, ConnOptions{}), "k"))
 }
 
 // After a fail-over behind a proxy the old connections still lead to the old master, which is read-only now. A lock
@@ -91,7 +92,7 @@ func TestAReadOnlyServerIsLeft(t *testing.T) {
 		dsn := database(t)
 		p, watcher := newProxy(t, dsn), pool(t, dsn, 1)
 		l := k.open(t, p.dsn, ConnOptions{})
-		release(t, acquire(t, l, "k"))
+		locktest.Release(t, acquire(t, l, "k"))
 		const connections = "FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"
 		var latest int64
 		if err := watcher.QueryRow("SELECT MAX(ID) " + connections).Scan(&latest); err != nil {
@@ -99,9 +100,9 @@ func TestAReadOnlyServerIsLeft(t *testing.T) {
 		}
 		for _, write := range []string{"LAST_INSERT_ID", "lock_rows SET thread"} {
 			p.fail(write, mysqlerr.OptionPrevents, 1)
-			release(t, acquire(t, l, "k"))
+			locktest.Release(t, acquire(t, l, "k"))
 		}
-		eventually(t, "only new connections", func() bool {
+		locktest.Eventually(t, "only new connections", func() bool {
 			var old int
 			err := watcher.QueryRow("SELECT COUNT(*) "+connections+" AND ID <= ?", latest).Scan(&old)
 			return err == nil && old == 0
@@ -116,7 +117,7 @@ func TestAStatementBinlog(t *testing.T) {
 	p := newProxy(t, database(t))
 	l := forUpdate.open(t, p.dsn, ConnOptions{})
 	p.fail("INSERT IGNORE", mysqlerr.BinlogFormat, math.MaxInt)
-	if err := try(t, l, "k"); !errors.Is(err, lock.ErrDenied) {
+	if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrDenied) {
 		t.Errorf("%v, want ErrDenied", err)
 	}
 }
@@ -133,16 +134,16 @@ func TestAServerWithGBK(t *testing.T) {
 		acquire(t, l, "bystander")
 		for _, name := range names {
 			lease := acquire(t, l, name)
-			if err := try(t, other, name); !errors.Is(err, lock.ErrHeld) {
+			if err := locktest.Try(t, other, name); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("%s: %q while it is held: %v, want ErrHeld", k.name, name, err)
 			}
 			if h := inspect(t, other, name).Holder; h == nil || h.Who != ownerColumn(name) {
 				t.Errorf("%s: the holder of %q: %+v", k.name, name, h)
 			}
-			release(t, lease)
+			locktest.Release(t, lease)
 			insist(t, func(ctx context.Context) (lock.Fence, error) { return other.Evict(ctx, name) })
 		}
-		if err := try(t, other, "bystander"); !errors.Is(err, lock.ErrHeld) {
+		if err := locktest.Try(t, other, "bystander"); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: the key of another: %v, want ErrHeld", k.name, err)
 		}
 	}
@@ -153,8 +154,8 @@ func TestAMissingTable(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := servers.MariaDB(t)
 		l := k.open(t, dsn, ConnOptions{})
-		_, inspected := l.Inspect(t.Context(), "k")
-		for _, err := range []error{try(t, l, "k"), inspected} {
+		_, inspected := lock.Inspect(t.Context(), l, "k")
+		for _, err := range []error{locktest.Try(t, l, "k"), inspected} {
 			var down *driver.DownError // what an instance tells its clients
 			if !errors.As(err, &down) || down.Reason != "no-schema" || strings.Contains(err.Error(), "down") ||
 				!strings.Contains(err.Error(), "mysqllock.Schema") {
@@ -162,7 +163,7 @@ func TestAMissingTable(t *testing.T) {
 			}
 		}
 		makeTables(t, dsn)
-		release(t, acquire(t, l, "k"))
+		locktest.Release(t, acquire(t, l, "k"))
 	})
 }
 

@@ -2,33 +2,12 @@ package mysqllock
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/wire"
 )
-
-// What the server may still do after the client has given up is undone, although a lease is a minute: the claim waits
-// for the row when it is released, and is executed afterwards.
-func TestAClaimThatComesLateIsUndone(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	l, rival := table.open(t, dsn, ConnOptions{Lease: patience}), pool(t, dsn, 1)
-	release(t, acquire(t, l, "k"))
-	execSQL(t, rival, "BEGIN")
-	execSQL(t, rival, "SELECT * FROM locks WHERE name = 'k' FOR UPDATE")
-	if err := try(t, l, "k"); !errors.Is(err, lock.ErrDown) {
-		t.Errorf("%v, want ErrDown: there was no answer", err)
-	}
-	execSQL(t, rival, "COMMIT")
-	soon, cancel := context.WithTimeout(t.Context(), patience/2) // before the lease would be over
-	defer cancel()
-	if err := <-come(soon, table.open(t, dsn, ConnOptions{}), "k", ""); err != nil {
-		t.Errorf("the key does not become free: %v", err)
-	}
-}
 
 // One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
 func TestAPollerOutlivesItsRow(t *testing.T) {
@@ -40,9 +19,9 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	came := make(chan struct{})
 	go func() {
 		defer close(came)
-		release(t, acquire(t, l, "k")) // which fails if it polls for ever
+		locktest.Release(t, acquire(t, l, "k")) // which fails if it polls for ever
 	}()
-	eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
+	locktest.Eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
 	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
 	<-came
 }
@@ -60,10 +39,10 @@ func TestThePoolIsFull(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	noCapacity(t, <-come(short, l, "k", ""), context.DeadlineExceeded)
-	noCapacity(t, try(t, l, "k"), nil)
+	noCapacity(t, locktest.Try(t, l, "k"), nil)
 	before := db.Stats().WaitCount
 	came := come(t.Context(), l, "k", "")
-	eventually(t, "it asks again", func() bool { return db.Stats().WaitCount > before+1 })
+	locktest.Eventually(t, "it asks again", func() bool { return db.Stats().WaitCount > before+1 })
 	_ = conn.Close()
 	if err := <-came; err != nil {
 		t.Errorf("a waiter: %v", err)

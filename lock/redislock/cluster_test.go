@@ -48,7 +48,7 @@ func TestCluster(t *testing.T) {
 			l := open(t, name, c, time.Minute)
 			inspected(t, l, oddKeys())
 			// Of a slot that no other lock here moves, because the nodes may not agree on it yet.
-			release(t, acquire(t, l, name))
+			locktest.Release(t, acquire(t, l, name))
 			held, key := acquire(t, l, name), name+":{"+name+"}"
 			from, err := nodes.Owner(t.Context(), key)
 			if err != nil {
@@ -62,7 +62,7 @@ func TestCluster(t *testing.T) {
 			tell(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", tell(to, "CLUSTER", "MYID"))
 			host, port, _ := net.SplitHostPort(to.Addr)
 			tell(from, "MIGRATE", host, port, key, 0, 5000) // the fence stays for now
-			freed, next := make(chan error, 1), acquireLater(t, l, name)
+			freed, next := make(chan error, 1), locktest.Later(t, l, name, "waiter")
 			go func() { freed <- held.Release() }()
 			// They are put off; if they have not come so far, the test is only weaker.
 			time.Sleep(100 * time.Millisecond)
@@ -79,12 +79,17 @@ func TestCluster(t *testing.T) {
 			if lease.Fence() <= held.Fence() && held.Fence() != lock.NoFence {
 				t.Errorf("fence %d after %d", lease.Fence(), held.Fence())
 			}
-			release(t, lease)
+			locktest.Release(t, lease)
 		})
 	}
 	t.Run("conform", func(t *testing.T) {
 		promise := driver.Promise{Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Fair: true}
-		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return open(t, "watchdog", dial(t), 0) })
+		locktest.Conform(t, locktest.Harness{
+			Name: "watchdog", Promise: promise,
+			Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
+				return open(t, "watchdog", dial(t), 0), func() error { return nil }, nil
+			},
+		})
 	})
 }
 
@@ -97,29 +102,31 @@ func TestReplicasAcknowledge(t *testing.T) {
 	host, port, _ := net.SplitHostPort(master.Addr)
 	c.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0")
 	observer.Do(t.Context(), "REPLICAOF", host, port)
-	eventually(t, "the replica follows", func() bool { return c.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1) })
+	locktest.Eventually(t, "the replica follows", func() bool {
+		return c.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1)
+	})
 	watchdog := func(number int, timeout time.Duration) lock.Locker {
 		return closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{
 			Lease: time.Hour, Replicas: redislock.Replicas{Number: number, Timeout: timeout},
 		}))
 	}
 	w, count := watchdog(1, patience/2), new(tripCounter)
-	release(t, acquire(t, w, "k")) // connects and loads the scripts
+	locktest.Release(t, acquire(t, w, "k")) // connects and loads the scripts
 	c.AddHook(count)
 	lease := acquire(t, w, "k")
 	if n := count.n.Load(); n != 1 || !exists(t, observer, "watchdog:{k}") {
 		t.Errorf("%d round trips, and the replica has it: %v", n, exists(t, observer, "watchdog:{k}"))
 	}
-	next := acquireLater(t, w, "k")
-	eventually(t, "it waits", queued(t, c, "k", 1))
-	release(t, lease)
+	next := locktest.Later(t, w, "k", "waiter")
+	locktest.Eventually(t, "it waits", queued(t, c, "k", 1))
+	locktest.Release(t, lease)
 	lease = <-next
 	got, want := observer.Get(t.Context(), "watchdog:{k}").Val(), c.Get(t.Context(), "watchdog:{k}").Val()
 	if got != want {
 		t.Errorf("the replica has %q, want %q", got, want)
 	}
-	release(t, lease)
-	if err := try(t, watchdog(2, 50*time.Millisecond), "k"); !errors.Is(err, lock.ErrDown) ||
+	locktest.Release(t, lease)
+	if err := locktest.Try(t, watchdog(2, 50*time.Millisecond), "k"); !errors.Is(err, lock.ErrDown) ||
 		!mentions(err, "too-few-acknowledged (n=1, asked=2") || exists(t, c, "watchdog:{k}") {
 		t.Errorf("with one of two: %v, left behind: %v", err, exists(t, c, "watchdog:{k}"))
 	}

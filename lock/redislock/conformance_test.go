@@ -16,7 +16,6 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
-	"example.com/stock/lock/redislock/teaching"
 )
 
 // The leases are long compared with the time for which a busy computer may stop a process.
@@ -41,78 +40,52 @@ func TestStrategiesConform(t *testing.T) {
 	locktest.Conform(t, list...)
 }
 
-// A kind makes a lock on some servers, as a service would use it.
-type kind struct {
-	name    string
-	promise driver.Promise
-	open    func(c []*redis.Client, lease time.Duration) (lock.Locker, error)
-}
-
-func kinds() []kind {
-	one := func(name string, p driver.Promise, open func(*redis.Client, time.Duration) lock.Locker) kind {
-		return kind{name, p, func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
-			return open(c[0], lease), nil
-		}}
-	}
-	setNX := func(lease time.Duration) teaching.SetNXOptions { return teaching.SetNXOptions{Lease: lease} }
-	return []kind{ // that which takes longest is the first
-		{
-			"redlock", new(redislock.Redlock).Promise(),
-			func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
-				// The nodes keep their data, and a busy computer makes them slow.
-				return redislock.NewRedlock(c, redislock.RedlockOptions{
-					Lease: lease, Quarantine: -1, NodeTimeout: time.Second,
-				})
-			},
-		},
-		one("redis-setnx-expire", new(teaching.SetNXExpire).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker {
-				return teaching.NewSetNXExpire(c, teaching.SetNXExpireOptions{Lease: lease})
-			}),
-		one("redis-setnx-del", new(teaching.SetNXDel).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker { return teaching.NewSetNXDel(c, setNX(lease)) }),
-		one("redis-setnx-watch", new(teaching.SetNXWatch).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker {
-				return teaching.NewSetNXWatch(c, setNX(lease))
-			}),
-		one("redis-setnx", new(redislock.SetNX).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker {
-				return redislock.NewSetNX(c, redislock.SetNXOptions{Lease: lease})
-			}),
-		one("redis-rlock", new(teaching.RLock).Promise(), func(c *redis.Client, lease time.Duration) lock.Locker {
-			return teaching.NewRLock(c, teaching.RLockOptions{Lease: lease})
-		}),
-		one("redis-watchdog", new(redislock.Watchdog).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker {
-				return lock.HandOver(redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease}), lock.Bound{})
-			}),
-	}
-}
-
-func benches() (list []locktest.Harness) {
-	for _, k := range kinds() {
-		list = append(list, bench(k))
-	}
-	for i := range list {
-		switch b := &list[i]; b.Name {
-		case "redis-setnx-expire":
+func benches() []locktest.Harness {
+	list := []locktest.Harness{redlock()} // that which takes longest is the first
+	for _, prefix := range prefixes {
+		// As a service would use it.
+		open := func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
+			l := newLock(prefix, c[0], lease)
+			if prefix == "watchdog" {
+				return lock.HandOver(l, lock.Bound{}), nil
+			}
+			return l, nil
+		}
+		promise := newLock(prefix, nil, 0).(interface{ Promise() driver.Promise }).Promise()
+		b := bench("redis-"+prefix, promise, open)
+		switch prefix {
+		case "setnx-expire":
 			b.Breaks = map[string]string{
 				"CrashPoints": "a crash between its two commands blocks the key for ever, as its caveat says",
 			}
-		case "redis-setnx-del":
-			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
-		case "redis-setnx":
-			b.Kept, b.Keeps = fences, keeps
-		case "redis-rlock":
+		case "setnx-del":
+			b.Breaks = map[string]string{
+				"Owner": "its DEL deletes whatever is there, as its caveat says",
+				"Late":  "it cannot know whose key it would delete, and leaves it for a lease, as its caveat says",
+			}
+		case "lock":
+			b.Name, b.Kept, b.Keeps = "redis-setnx", fences, keeps
+		case "rlock":
 			b.Renews = true
-		case "redis-watchdog":
+		case "watchdog":
 			b.Renews, b.Kept, b.Keeps = true, fences, keeps
-		case "redlock":
-			b.Renews, b.Failing, b.Lease = true, 2, redlockLease
-			b.Start = func(t testing.TB) []locktest.Server { return start(t, 5) }
 		}
+		list = append(list, b)
 	}
 	return list
+}
+
+func redlock() locktest.Harness {
+	open := func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
+		// The nodes keep their data, and a busy computer makes them slow.
+		return redislock.NewRedlock(c, redislock.RedlockOptions{
+			Lease: lease, Quarantine: -1, NodeTimeout: time.Second,
+		})
+	}
+	b := bench("redlock", new(redislock.Redlock).Promise(), open)
+	b.Renews, b.Failing, b.Lease = true, 2, redlockLease
+	b.Start = func(t testing.TB) []locktest.Server { return start(t, 5) }
+	return b
 }
 
 // rights are those that the locks need: commands, and channels.
@@ -125,14 +98,16 @@ func rights() []string {
 }
 
 // bench returns the harness of a lock.
-func bench(k kind) locktest.Harness {
+func bench(
+	name string, promise driver.Promise, lockOn func(c []*redis.Client, lease time.Duration) (lock.Locker, error),
+) locktest.Harness {
 	open := func(dial func(addr string) *redis.Client) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			var clients []*redis.Client
 			for _, addr := range addrs {
 				clients = append(clients, dial(addr))
 			}
-			l, err := k.open(clients, lease)
+			l, err := lockOn(clients, lease)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -150,15 +125,15 @@ func bench(k kind) locktest.Harness {
 	}
 	// A Redlock refuses clients without ContextTimeoutEnabled.
 	defaults := func(addr string) *redis.Client {
-		return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: k.name == "redlock"})
+		return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: name == "redlock"})
 	}
 	patient := func(addr string) *redis.Client {
 		return redis.NewClient(&redis.Options{
-			Addr: addr, ContextTimeoutEnabled: k.name == "redlock", ReadTimeout: -1, WriteTimeout: -1,
+			Addr: addr, ContextTimeoutEnabled: name == "redlock", ReadTimeout: -1, WriteTimeout: -1,
 		})
 	}
 	return locktest.Harness{
-		Name: k.name, Promise: k.promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
+		Name: name, Promise: promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
 		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
 		// The requests of the first of these have no goroutine, see request.Ask.
 		Open: open(dial), Plain: []locktest.Opener{open(dial), open(defaults), open(patient)},

@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
 
@@ -22,7 +20,8 @@ func TestRefusalsAreNamed(t *testing.T) {
 	each(t, prefixes, 0, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
 		ctx, name := t.Context(), prefix(t)+":{k}"
 		c.SAdd(ctx, name, "foreign")
-		if err := try(t, l, "k"); !mentions(err, name) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
+		err := locktest.Try(t, l, "k")
+		if !mentions(err, name) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("a key of another type: %v, want an error that names it", err)
 		}
 		if _, err := lock.Inspect(ctx, l, "k"); !mentions(err, "is no lock") {
@@ -34,7 +33,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 			{"too-few-replicas", "min-replicas-to-write", "1", "0"},
 		} {
 			c.ConfigSet(ctx, row.set, row.to)
-			if err := try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, row.says) {
+			if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, row.says) {
 				t.Errorf("%s: %v, want ErrDown and the reason", row.says, err)
 			}
 			c.ConfigSet(ctx, row.set, row.back)
@@ -42,52 +41,17 @@ func TestRefusalsAreNamed(t *testing.T) {
 		c.ScriptFlush(ctx) // which refuses the next script, until it gets the source
 		lease := acquire(t, l, "k")
 		c.ScriptFlush(ctx)
-		release(t, lease)
+		locktest.Release(t, lease)
 		if _, fenced := l.(driver.Evictor); fenced {
 			c.Del(ctx, name+":fence")
 			c.SAdd(ctx, name+":fence", "foreign")
-			if err := try(t, l, "k"); !mentions(err, name) {
+			if err := locktest.Try(t, l, "k"); !mentions(err, name) {
 				t.Errorf("a fence of another type: %v", err)
 			}
 		}
 		if exists(t, c, name) {
 			t.Error("a lock was left behind")
 		}
-	})
-}
-
-// A caller that stops waiting while its request is on its way leaves nothing behind, although the request arrives after
-// the release that was sent for it.
-func TestARequestThatArrivesLate(t *testing.T) {
-	t.Parallel()
-	each(t, prefixes, time.Hour, func(t *testing.T, s *server.Server, c *redis.Client, _ lock.Locker) {
-		p, _ := wired(t, s.Addr)
-		l := open(t, prefix(t), closer(t, redis.NewClient(&redis.Options{
-			Addr: p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Second,
-		})), time.Hour)
-		release(t, acquire(t, l, "k"))
-		request := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("{k}"), Do: wire.Hold})
-		gone := errors.New("the caller went away")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		got := make(chan error, 1)
-		go func() {
-			_, err := l.Acquire(ctx, "k", lock.Options{})
-			got <- err
-		}()
-		<-request.Sprung()
-		cancel(gone)
-		if prefix(t) == "setnx-del" { // it waits for the answer, as it cannot know whose key it deletes later
-			request.Release()
-		}
-		if err := <-got; !errors.Is(err, gone) || errors.Is(err, lock.ErrDown) {
-			t.Errorf("err = %v, want the cause of the wait's end", err)
-		}
-		before := p.Count(wire.ToServer)
-		request.Release()
-		eventually(t, "it is taken back once more", func() bool {
-			return prefix(t) == "setnx-del" || p.Count(wire.ToServer) > before
-		})
-		eventually(t, "the key is gone", func() bool { return !exists(t, c, prefix(t)+":{k}") })
 	})
 }
 
@@ -103,7 +67,7 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	if err := conn.Ping(t.Context()).Err(); err != nil { // it keeps the connection
 		t.Fatal(err)
 	}
-	err := try(t, open(t, "lock", c, 0), locktest.FreshKey())
+	err := locktest.Try(t, open(t, "lock", c, 0), locktest.FreshKey())
 	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
 		t.Errorf("%v, want overloaded and nothing else", err)
 	}
@@ -120,7 +84,7 @@ func TestAnInvalidOptionIsNamed(t *testing.T) {
 		}
 	}
 	for _, name := range prefixes {
-		named("Lease", try(t, open(t, name, c, -1), "k"))
+		named("Lease", locktest.Try(t, open(t, name, c, -1), "k"))
 	}
 	masters := []*redis.Client{c, client(t, "127.0.0.1:2"), client(t, "127.0.0.1:3")}
 	_, err := redislock.NewRedlock(masters, redislock.RedlockOptions{NodeTimeout: -1})

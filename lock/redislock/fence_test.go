@@ -8,6 +8,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 )
 
@@ -37,7 +38,7 @@ func TestFencesStartFromTheClock(t *testing.T) {
 				if lease.Fence() <= before {
 					t.Errorf("fence %d after %d", lease.Fence(), before)
 				}
-				release(t, lease)
+				locktest.Release(t, lease)
 				before = lease.Fence()
 			}
 			forgotten := c.Time(t.Context()).Val().Add(c.PTTL(t.Context(), name).Val())

@@ -13,6 +13,7 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // oddKeys are such that no two of them may become the same, nor look like another part of a lock.
@@ -62,7 +63,7 @@ func inspected(t *testing.T, l lock.Locker, keys []string) {
 	for _, key := range keys {
 		leases[key] = acquire(t, l, key)
 	}
-	release(t, acquire(t, l, "gone"))
+	locktest.Release(t, acquire(t, l, "gone"))
 	listed, err := l.(driver.Lister).Keys(t.Context())
 	if want := slices.Sorted(slices.Values(keys)); err != nil || !slices.Equal(listed, want) {
 		t.Errorf("keys %q, %v; want %q", listed, err, want)
@@ -79,7 +80,7 @@ func inspected(t *testing.T, l lock.Locker, keys []string) {
 		}
 	}
 	var held *lock.HeldError
-	if err := try(t, l, keys[0]); !errors.As(err, &held) || held.Holder != "holder" || held.Remaining <= 0 {
+	if err := locktest.Try(t, l, keys[0]); !errors.As(err, &held) || held.Holder != "holder" || held.Remaining <= 0 {
 		t.Errorf("another is told %+v, want the holder and what remains", err)
 	}
 }
@@ -93,13 +94,13 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		c, count, key := client(t, servers.Redis(t).Addr), new(tripCounter), locktest.FreshKey()
 		l := open(t, name, c, 0)
-		release(t, acquire(t, l, key)) // connects and loads the scripts
+		locktest.Release(t, acquire(t, l, key)) // connects and loads the scripts
 		c.AddHook(count)
 		held := acquire(t, l, key)
 		acquired := count.n.Swap(0)
-		_ = try(t, l, key)
+		_ = locktest.Try(t, l, key)
 		tried := count.n.Swap(0)
-		release(t, held)
+		locktest.Release(t, held)
 		if released := count.n.Load(); acquired != want.acquire || tried != 1 || released != want.release {
 			t.Errorf("%s: an acquisition, a try in vain and a release took %d, %d, %d; want %d, 1, %d",
 				name, acquired, tried, released, want.acquire, want.release)
@@ -107,38 +108,22 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// An eviction lets the next one in at once, also where Redis has no memory left. Its fence is larger than that of every
-// holder before, and smaller than that of every later one; and a free key can be evicted, too.
-func TestEvict(t *testing.T) {
+// An eviction grants the key to the next in the queue in the same step, also where Redis has no memory left.
+func TestEvictGrants(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes[:2], time.Hour, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
-		var fences []lock.Fence
-		evict := func() {
-			fence, err := lock.Evict(t.Context(), l, "k")
-			if err != nil {
-				t.Error(err)
-			}
-			fences = append(fences, fence)
-		}
-		evict()
-		evicted := acquire(t, l, "k")
-		fences = append(fences, evicted.Fence())
-		got := acquireLater(t, l, "k")
-		if prefix(t) == "watchdog" {
-			eventually(t, "the next one queues up", queued(t, c, "k", 1))
-		}
-		evict()
-		if state, err := lock.Inspect(t.Context(), l, "k"); prefix(t) == "watchdog" &&
-			(err != nil || state.Holder == nil || state.Holder.Who != "waiter") {
-			t.Errorf("it is not granted in the same step: %+v, %v", state.Holder, err)
-		}
-		next := <-got
-		t.Cleanup(func() { _ = next.Release() })
-		fences = append(fences, next.Fence())
-		c.ConfigSet(t.Context(), "maxmemory", "1")
-		evict()
-		if !slices.IsSorted(fences) || len(slices.Compact(fences)) != 5 {
-			t.Errorf("fences do not grow: %d", fences)
-		}
-	})
+	c := client(t, servertest.Redis(t).Addr)
+	w := open(t, "watchdog", c, time.Hour)
+	acquire(t, w, "k")
+	next := locktest.Later(t, w, "k", "waiter")
+	locktest.Eventually(t, "the next one queues up", queued(t, c, "k", 1))
+	c.ConfigSet(t.Context(), "maxmemory", "1")
+	if _, err := lock.Evict(t.Context(), w, "k"); err != nil {
+		t.Error(err)
+	}
+	state, err := lock.Inspect(t.Context(), w, "k")
+	if err != nil || state.Holder == nil || state.Holder.Who != "waiter" {
+		t.Errorf("%+v, %v", state.Holder, err)
+	}
+	c.ConfigSet(t.Context(), "maxmemory", "0")
+	locktest.Release(t, <-next)
 }

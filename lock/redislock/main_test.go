@@ -2,9 +2,9 @@ package redislock_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
@@ -61,23 +62,30 @@ func wired(t *testing.T, addr string) (*wire.Proxy, *redis.Client) {
 // prefixes are those of the locks on one Redis, by which they are also named here.
 var prefixes = []string{"lock", "watchdog", "rlock", "setnx-expire", "setnx-del", "setnx-watch"}
 
-// open opens a lock on one Redis.
-func open(t testing.TB, prefix string, c redis.UniversalClient, lease time.Duration) lock.Locker {
+// newLock makes a lock on one Redis.
+func newLock(prefix string, c redis.UniversalClient, lease time.Duration) lock.Locker {
 	o := teaching.SetNXOptions{Lease: lease}
 	switch prefix {
 	case "lock":
-		return closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{Lease: lease}))
+		return redislock.NewSetNX(c, redislock.SetNXOptions{Lease: lease})
 	case "watchdog":
-		return closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease}))
+		return redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease})
 	case "rlock":
-		return closer(t, teaching.NewRLock(c, teaching.RLockOptions{Lease: lease}))
+		return teaching.NewRLock(c, teaching.RLockOptions{Lease: lease})
 	case "setnx-expire":
-		return closer(t, teaching.NewSetNXExpire(c, teaching.SetNXExpireOptions{Lease: lease}))
+		return teaching.NewSetNXExpire(c, teaching.SetNXExpireOptions{Lease: lease})
 	case "setnx-del":
-		return closer(t, teaching.NewSetNXDel(c, o))
+		return teaching.NewSetNXDel(c, o)
 	default:
-		return closer(t, teaching.NewSetNXWatch(c, o))
+		return teaching.NewSetNXWatch(c, o)
 	}
+}
+
+// open opens a lock on one Redis until the test ends.
+func open(t testing.TB, prefix string, c redis.UniversalClient, lease time.Duration) lock.Locker {
+	l := newLock(prefix, c, lease)
+	closer(t, l.(io.Closer))
+	return l
 }
 
 // each runs a test for each of some locks, with a Redis of its own.
@@ -99,7 +107,7 @@ func each(
 func prefix(t *testing.T) string { return t.Name()[strings.LastIndexByte(t.Name(), '/')+1:] }
 
 // closer closes l when the test ends.
-func closer[L interface{ Close() error }](t testing.TB, l L) L {
+func closer[L io.Closer](t testing.TB, l L) L {
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -107,82 +115,12 @@ func closer[L interface{ Close() error }](t testing.TB, l L) L {
 // patience is how long a test waits for what must come, on a computer that has other work.
 const patience = time.Minute
 
-// insist asks again where a busy computer keeps a server from answering in time, as a client would.
-func insist(ctx context.Context, l lock.Locker, key, owner string) (*lock.Lease, error) {
-	for {
-		lease, err := l.Acquire(ctx, key, lock.Options{Owner: owner})
-		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
-			return lease, err
-		}
-	}
-}
-
 func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	lease, err := insist(ctx, l, key, "holder")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = lease.Release() })
-	return lease
-}
-
-// acquireLater waits for a lease in the background.
-func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
-	got := make(chan *lock.Lease, 1)
-	go func() {
-		defer close(got)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		lease, err := insist(ctx, l, key, "waiter")
-		if err != nil {
-			t.Errorf("the waiter: %v", err)
-			lease, _ = lock.NewLease(key, lock.NoFence, func(context.Context) error { return nil })
-		}
-		got <- lease
-	}()
-	return got
-}
-
-// try tries once, and gives back what it gets.
-func try(t *testing.T, l lock.Locker, key string) error {
-	t.Helper()
-	lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
-	if err == nil {
-		_ = lease.Release()
-	}
-	return err
-}
-
-// release gives a lease back. A server that is too busy to answer frees the key later.
-func release(t *testing.T, lease *lock.Lease) {
-	t.Helper()
-	if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) {
-		t.Errorf("release: %v", err)
-	}
-}
-
-// loss waits until the lease has ended, and returns why.
-func loss(t *testing.T, lease *lock.Lease) error {
-	t.Helper()
-	select {
-	case <-lease.Done():
-		return lease.Err()
-	case <-time.After(patience):
-		t.Fatal("no loss was signalled")
-		return nil
-	}
+	return locktest.Acquire(t, l, key, "holder")
 }
 
 func mentions(err error, what string) bool { return err != nil && strings.Contains(err.Error(), what) }
-
-// eventually polls until is reports true.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	servertest.Eventually(t, patience, what, func() (bool, string) { return is(), "" })
-}
 
 func exists(t testing.TB, c redis.UniversalClient, key string) bool {
 	return c.Exists(t.Context(), key).Val() == 1

@@ -40,7 +40,7 @@ type Replicas struct {
 	Timeout time.Duration
 }
 
-// handle has Inspect, InspectAll, Keys and Close.
+// handle has InspectAll, Keys and Close.
 type handle = request.Handle
 
 var (
@@ -58,7 +58,6 @@ func fenceReader() *redisscript.Script { return redisscript.New(queueSource + in
 // An inspectable lock names its holders and lists its keys.
 type inspectable interface {
 	driver.Inspector
-	driver.BatchInspector
 	driver.Lister
 }
 

@@ -12,16 +12,11 @@ import (
 	"example.com/stock/lock/redislock/internal/request"
 )
 
-// Inspect returns the contender that has the key on a majority of the nodes, and the time for which it will have this
-// majority without renewal. It makes one round trip to all nodes. The start of the hold is not known, nor are the
-// waiters, which poll. A key without a contender that has a majority has no holder.
+// InspectAll returns, for each key, the contender that has it on a majority of the nodes, and the time for which it
+// will have this majority without renewal. It makes a round trip to all nodes for every 500 keys. The start of the hold
+// is not known, nor are the waiters, which poll. A key without a contender that has a majority has no holder.
 //
 // The error is an ErrDown if too few nodes answered to decide whether a contender has a majority.
-func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return request.Only(r.InspectAll(ctx, []string{key}))
-}
-
-// InspectAll is Inspect for each of keys, in a round trip to all nodes for every 500.
 func (r *Redlock) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	return request.InBatches(keys, func(part []string) ([]lock.State, error) {
 		names := make([][]string, len(part))
@@ -80,7 +75,7 @@ func (r *Redlock) majority(found []request.Found) (lock.State, error) {
 
 // Keys scans all nodes, and lists the keys that exist on a majority of them, even if for different contenders: Inspect
 // reports whether one contender has the lock. A key that exists only on a minority is an orphan. If nodes do not
-// answer, some keys may be missing, or the error is an ErrDown as for Inspect. Keys ends with ctx at the latest.
+// answer, some keys may be missing, or the error is an ErrDown as for InspectAll. Keys ends with ctx at the latest.
 func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
 	listed := make([][]string, len(r.nodes))
 	errs := atOnce(r.nodes, func(i int, n *node) (err error) {

@@ -10,6 +10,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
@@ -85,21 +86,21 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		m.observers[i].Set(t.Context(), "redlock:{split}", value, patience)
 	}
 	var held *lock.HeldError
-	if err := try(t, r, "split"); !errors.As(err, &held) || held.Holder != "" || m.with(t, "split") != 4 {
+	if err := locktest.Try(t, r, "split"); !errors.As(err, &held) || held.Holder != "" || m.with(t, "split") != 4 {
 		t.Errorf("a split vote: %v, want held by nobody; with the key on %d nodes, want 4", err, m.with(t, "split"))
 	}
 	m.observers[0].ConfigSet(t.Context(), "maxmemory", "1")
 	do(t, (*server.Server).Kill, m.servers[4:])
 	lease := acquire(t, r, "k")
-	if err := try(t, m.redlock(t, redislock.RedlockOptions{}), "k"); !errors.Is(err, lock.ErrHeld) ||
+	if err := locktest.Try(t, m.redlock(t, redislock.RedlockOptions{}), "k"); !errors.Is(err, lock.ErrHeld) ||
 		m.with(t, "k") != 3 {
 		t.Errorf("another got %v, with the key on %d nodes", err, m.with(t, "k"))
 	}
-	release(t, lease)
+	locktest.Release(t, lease)
 	m.observers[1].SAdd(t.Context(), "redlock:{k}", "foreign")
-	refused := try(t, r, "k")
+	refused := locktest.Try(t, r, "k")
 	do(t, (*server.Server).Kill, m.servers[2:4])
-	_, inspected := r.Inspect(t.Context(), "k")
+	_, inspected := lock.Inspect(t.Context(), r, "k")
 	_, listed := r.Keys(t.Context())
 	for what, row := range map[string]struct {
 		err   error
@@ -154,13 +155,13 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 		}
 	}
 	wants("same-master (one=node 1, two=node 2",
-		try(t, m.redlock(t, redislock.RedlockOptions{}, clients...), "k"),
+		locktest.Try(t, m.redlock(t, redislock.RedlockOptions{}, clients...), "k"),
 		redislock.CheckMasters(t.Context(), clients, 0))
 	for _, c := range m.observers[:3] {
 		c.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1")
 		c.ConfigSet(t.Context(), "replica-read-only", "no")
 	}
-	wants("is a replica", try(t, m.redlock(t, redislock.RedlockOptions{}), "k"),
+	wants("is a replica", locktest.Try(t, m.redlock(t, redislock.RedlockOptions{}), "k"),
 		redislock.CheckMasters(t.Context(), m.observers, 0))
 }
 
@@ -192,18 +193,18 @@ func TestRedlockErosion(t *testing.T) {
 			erode()
 			if row.loss != nil {
 				// A renewal between two of the nodes sets the first one's key again.
-				eventually(t, "a renewal finds a minority", erode)
-				err := loss(t, held)
+				locktest.Eventually(t, "a renewal finds a minority", erode)
+				err := locktest.Loss(t, held)
 				if !errors.Is(err, row.loss) || !mentions(err, "2 of 5 nodes still have our key") {
 					t.Errorf("loss: %v, want %v", err, row.loss)
 				}
 				return
 			}
-			eventually(t, "all nodes have it again", func() bool { return m.with(t, key) == 5 })
+			locktest.Eventually(t, "all nodes have it again", func() bool { return m.with(t, key) == 5 })
 			if left := m.observers[0].PTTL(t.Context(), name).Val(); left > lease {
 				t.Errorf("it lives for %v, which is more than a lease", left)
 			}
-			release(t, held)
+			locktest.Release(t, held)
 			if n := m.with(t, key); n != 0 {
 				t.Errorf("left on %d nodes", n)
 			}
@@ -218,26 +219,26 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	m := startMasters(t)
 	const patient = time.Second
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Hour, NodeTimeout: patient})
-	release(t, acquire(t, r, "k"))
+	locktest.Release(t, acquire(t, r, "k"))
 	do(t, (*server.Server).Pause, m.servers[2:])
-	if err := try(t, r, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
+	if err := locktest.Try(t, r, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
 		t.Errorf("with three that hang: %v, want ErrDown", err)
 	}
 	if exists(t, m.observers[0], "redlock:{k}") || exists(t, m.observers[1], "redlock:{k}") {
 		t.Error("the key was left where it had been granted")
 	}
-	eventually(t, "tries do without them", func() bool {
+	locktest.Eventually(t, "tries do without them", func() bool {
 		began := time.Now()
-		return mentions(try(t, r, "k"), "owes an answer") && time.Since(began) < patient
+		return mentions(locktest.Try(t, r, "k"), "owes an answer") && time.Since(began) < patient
 	})
 	do(t, (*server.Server).Resume, m.servers[2:])
-	eventually(t, "all nodes count again", func() bool {
+	locktest.Eventually(t, "all nodes count again", func() bool {
 		lease, err := r.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		nodes := m.with(t, "k")
 		if err == nil {
-			release(t, lease)
+			locktest.Release(t, lease)
 		}
 		return nodes == 5
 	})
-	eventually(t, "nothing is left", func() bool { return m.with(t, "k") == 0 })
+	locktest.Eventually(t, "nothing is left", func() bool { return m.with(t, "k") == 0 })
 }

@@ -24,7 +24,7 @@ func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	expire := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("pexpire"), Do: wire.Hold})
 	slow := open(t, "setnx-expire", through, lease)
 	got := make(chan error, 1)
-	go func() { got <- try(t, slow, key) }()
+	go func() { got <- locktest.Try(t, slow, key) }()
 	<-expire.Sprung()
 	repairing := closer(t, teaching.NewSetNXExpire(client(t, s.Addr), teaching.SetNXExpireOptions{
 		Lease: lease, Repair: true,
@@ -102,16 +102,16 @@ func TestRLockSleeps(t *testing.T) {
 	l := open(t, "rlock", c, 0)
 	held := acquire(t, l, "k")
 	through.AddHook(count)
-	got := acquireLater(t, open(t, "rlock", through, 0), "k")
-	eventually(t, "it waits", subscribed(t, c, 1))
-	eventually(t, "it asks nothing", func() bool {
+	got := locktest.Later(t, open(t, "rlock", through, 0), "k", "waiter")
+	locktest.Eventually(t, "it waits", subscribed(t, c, 1))
+	locktest.Eventually(t, "it asks nothing", func() bool {
 		before := count.n.Load()
-		release(t, acquire(t, l, "other"))
+		locktest.Release(t, acquire(t, l, "other"))
 		time.Sleep(1200 * time.Millisecond)
 		return count.n.Load() == before
 	})
-	release(t, held)
-	release(t, <-got)
+	locktest.Release(t, held)
+	locktest.Release(t, <-got)
 }
 
 // A subscription that breaks costs no waiter the rest of the holder's lease: a release before it stands again is not
@@ -122,12 +122,12 @@ func TestRLockSubscribesAnew(t *testing.T) {
 	c := client(t, s.Addr)
 	p, through := wired(t, s.Addr)
 	held := acquire(t, open(t, "rlock", c, time.Hour), "k")
-	got := acquireLater(t, open(t, "rlock", through, time.Hour), "k")
-	eventually(t, "one waits", subscribed(t, c, 1))
+	got := locktest.Later(t, open(t, "rlock", through, time.Hour), "k", "waiter")
+	locktest.Eventually(t, "one waits", subscribed(t, c, 1))
 	anew := p.Set(wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: wire.Contains("subscribe")})
 	c.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
 	<-anew.Sprung()
-	release(t, held)
+	locktest.Release(t, held)
 	anew.Release()
-	release(t, <-got)
+	locktest.Release(t, <-got)
 }

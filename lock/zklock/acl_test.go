@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 )
 
 // openNodes returns root and the nodes below it that somebody without our credentials can use.
@@ -40,7 +41,7 @@ func TestWithoutOurCredentials(t *testing.T) {
 		holder := acquire(t, k.open(open(t, owned)))
 		two := open(t, owned)
 		next := acquireLater(t, k.open(two))
-		eventually(t, "a waiter", func() bool { return two.watchCount() == 1 })
+		locktest.Eventually(t, "a waiter", func() bool { return two.watchCount() == 1 })
 		for _, identity := range []string{"", "stock:guessed"} {
 			var log logged
 			config := Config{Hosts: []string{host}, Logger: log.logger()}
@@ -56,8 +57,8 @@ func TestWithoutOurCredentials(t *testing.T) {
 			}
 		}
 		must(t, holder.Err())
-		release(t, holder)
-		release(t, <-next)
+		locktest.Release(t, holder)
+		locktest.Release(t, <-next)
 	}
 	if found := openNodes(t, host, rootOf(t)); len(found) > 0 {
 		t.Errorf("open: %v", found)
@@ -79,7 +80,7 @@ func TestCredentialsOnEachConnection(t *testing.T) {
 	} {
 		before := s.current.Load().now().link
 		breaks()
-		eventually(t, "another connection", func() bool {
+		locktest.Eventually(t, "another connection", func() bool {
 			return s.current.Load().now().link != before && s.isConnected()
 		})
 		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
@@ -90,5 +91,5 @@ func TestCredentialsOnEachConnection(t *testing.T) {
 	if found := openNodes(t, host, rootOf(t)); len(found) > 0 {
 		t.Errorf("open: %v", found)
 	}
-	release(t, lease)
+	locktest.Release(t, lease)
 }

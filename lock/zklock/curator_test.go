@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 )
 
 // Curator's InterProcessMutex and ours on one path exclude each other: together they count in a file and lose
@@ -40,7 +41,7 @@ func TestExcludesCurator(t *testing.T) {
 	const threads, rounds = 5, 40
 	file := filepath.Join(t.TempDir(), "count")
 	must(t, os.WriteFile(file, []byte("0"), 0o600))
-	release(t, acquire(t, q[0])) // makes the folder
+	locktest.Release(t, acquire(t, q[0])) // makes the folder
 	java := exec.CommandContext(t.Context(), "java", "-cp", strings.Join(jars, ":"), "testdata/Contend.java",
 		host, rootOf(t)+"/"+key, file, strconv.Itoa(threads), strconv.Itoa(rounds))
 	count := func() int {
@@ -53,7 +54,7 @@ func TestExcludesCurator(t *testing.T) {
 	for i := range threads {
 		ours.Go(func() {
 			// It has to be compiled first, while the other packages test, too.
-			eventually(t, "Curator's first count", func() bool { return count() > 0 })
+			locktest.Eventually(t, "Curator's first count", func() bool { return count() > 0 })
 			for range rounds {
 				lease := acquire(t, q[i%len(q)])
 				err := os.WriteFile(file, []byte(strconv.Itoa(count()+1)), 0o600)
@@ -61,7 +62,7 @@ func TestExcludesCurator(t *testing.T) {
 					t.Errorf("fence %d after %d, %v", lease.Fence(), before, err)
 				}
 				before = lease.Fence() // guarded by the lock; -race checks that
-				release(t, lease)
+				locktest.Release(t, lease)
 			}
 		})
 	}

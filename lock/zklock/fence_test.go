@@ -9,6 +9,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -24,7 +25,7 @@ func TestFenceGrowsAcrossANewFolder(t *testing.T) {
 			t.Errorf("sequence %d in a new folder, fence %d after %d", n.sequence, lease.Fence(), before)
 		}
 		before = lease.Fence()
-		release(t, lease)
+		locktest.Release(t, lease)
 		must(t, c.Delete(rootOf(t)+"/"+key, -1)) // as the server does with an empty container
 	}
 }
@@ -132,11 +133,11 @@ func TestTheRecordIsAnother(t *testing.T) {
 					t.Errorf("%s, %s: fence %d after %d", k.name, what, lease.Fence(), last)
 				}
 				last = lease.Fence()
-				eventually(t, k.name+", "+what+": the holder's fence", func() bool {
-					s, err := l.Inspect(t.Context(), key)
+				locktest.Eventually(t, k.name+", "+what+": the holder's fence", func() bool {
+					s, err := lock.Inspect(t.Context(), l, key)
 					return err == nil && s.Holder != nil && s.Holder.Fence == last
 				})
-				release(t, lease)
+				locktest.Release(t, lease)
 			}
 		}
 		both("at first")

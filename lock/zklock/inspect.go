@@ -15,23 +15,17 @@ import (
 )
 
 var (
-	_ driver.BatchInspector = (*Sequential)(nil)
-	_ driver.Evictor        = (*Sequential)(nil)
-	_ driver.Lister         = (*Sequential)(nil)
-	_ driver.FenceRanger    = (*Sequential)(nil)
-	_ driver.Inspector      = (*Ephemeral)(nil)
+	_ driver.Inspector   = (*Sequential)(nil)
+	_ driver.Evictor     = (*Sequential)(nil)
+	_ driver.Lister      = (*Sequential)(nil)
+	_ driver.FenceRanger = (*Sequential)(nil)
+	_ driver.Inspector   = (*Ephemeral)(nil)
 )
 
 // An inspector is what people see and do about the locks of a Session.
 type inspector struct {
 	session *Session
 	recipe  recipe
-}
-
-// Inspect is InspectAll for one key.
-func (l inspector) Inspect(ctx context.Context, key string) (lock.State, error) {
-	states, err := l.InspectAll(ctx, []string{key})
-	return append(states, lock.State{})[0], err
 }
 
 // InspectAll returns, for each of keys, the holder and the waiters in the order in which they will get the key. Since
@@ -139,7 +133,7 @@ func inquire[T any](
 // notice. The returned fence lies between the fences of the deleted node and of the next one. Evict also deletes a node
 // that no lock has made, because it would block all contenders.
 //
-// Round trips: those of Inspect and one more, or three with Ephemeral. For a free key Evict acquires and releases a
+// Round trips: those of InspectAll and one more, or three with Ephemeral. For a free key Evict acquires and releases a
 // lease to get a fence.
 func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := l.session.folder(key)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 )
 
 // What people see and do: the holder and, in a queue, the waiters in order. The evicted holder is told, also after a
@@ -26,28 +27,24 @@ func TestInspectAndEvict(t *testing.T) {
 		if k.name == queued.name {
 			waiters = 1
 		}
-		eventually(t, "a waiter", func() bool {
+		locktest.Eventually(t, "a waiter", func() bool {
 			all, err := l.InspectAll(t.Context(), []string{key, "free"})
 			return err == nil && all[0].Holder != nil && all[0].Holder.Fence == holder.Fence() &&
 				len(all[0].Waiters) == waiters && all[1].Holder == nil && !all[1].Local
 		})
-		eventually(t, "the key in the list", func() bool {
+		locktest.Eventually(t, "the key in the list", func() bool {
 			keys, err := l.Keys(t.Context())
 			return err == nil && slices.Equal(keys, []string{key})
 		})
 		<-time.After(2 * heartbeatInterval) // the holder watches its node by now, or does so later
 		p.Cut()
 		fence := evict(t, other)
-		select {
-		case <-holder.Done():
-		case <-time.After(longest):
-			t.Fatal("the holder was not told of the loss")
-		}
+		loss := locktest.Loss(t, holder)
 		lease := <-next
-		if !errors.Is(holder.Err(), lock.ErrTaken) || fence <= holder.Fence() || fence > lease.Fence() {
-			t.Errorf("%s: %v; fences %d, %d, %d", k.name, holder.Err(), holder.Fence(), fence, lease.Fence())
+		if !errors.Is(loss, lock.ErrTaken) || fence <= holder.Fence() || fence > lease.Fence() {
+			t.Errorf("%s: %v; fences %d, %d, %d", k.name, loss, holder.Fence(), fence, lease.Fence())
 		}
-		release(t, lease)
+		locktest.Release(t, lease)
 		if free := evict(t, other); free <= lease.Fence() {
 			t.Errorf("%s: evict from a free key: %d after %d", k.name, free, lease.Fence())
 		}
@@ -64,13 +61,13 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	lease := acquire(t, e)
 	_, err := c.Set(folder, []byte("a note"), -1)
 	must(t, err)
-	release(t, lease)
+	locktest.Release(t, lease)
 	_, err = c.Create(folder+"/"+ephemeralName, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	must(t, err)
 	saysDown(t, "wait", refused(t, e, lock.Options{}), "foreign-nodes")
 	saysDown(t, "try", refused(t, e, lock.Options{TryOnce: true}), "foreign-nodes")
 	evict(t, e)
-	release(t, acquire(t, e))
+	locktest.Release(t, acquire(t, e))
 }
 
 // The herd's waiters that give up leave no watch behind that would be set again and again.
@@ -90,6 +87,6 @@ func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
 	if n := s.watchCount(); n > 1 {
 		t.Errorf("%d watches", n)
 	}
-	release(t, holder)
-	eventually(t, "no watch left", func() bool { return s.watchCount() == 0 })
+	locktest.Release(t, holder)
+	locktest.Eventually(t, "no watch left", func() bool { return s.watchCount() == 0 })
 }

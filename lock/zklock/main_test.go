@@ -16,6 +16,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
@@ -35,7 +36,6 @@ type kind struct {
 
 type inspectable interface {
 	lock.Locker
-	driver.BatchInspector
 	driver.Inspector
 	driver.Evictor
 	driver.Lister
@@ -67,7 +67,7 @@ func dial(t testing.TB, host string) *Session {
 func open(t testing.TB, config Config) *Session {
 	t.Helper()
 	s := begin(t, config)
-	eventually(t, "connected", s.isConnected)
+	locktest.Eventually(t, "connected", s.isConnected)
 	return s
 }
 
@@ -136,34 +136,13 @@ func raw(t testing.TB, host, identity string) *zk.Conn {
 // longest is how long a test waits for what must come, on a computer that has other work.
 const longest = 2 * time.Minute
 
-// acquire waits for the key. It asks again where a busy computer keeps the server from answering in time, as a client
-// would.
 func acquire(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	return acquireWith(t, l, lock.Options{})
-}
-
-func acquireWith(t testing.TB, l lock.Locker, o lock.Options) *lock.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
-	defer cancel()
-	for {
-		lease, err := l.Acquire(ctx, key, o)
-		if err == nil {
-			return lease
-		}
-		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
-			t.Errorf("acquire: %v", err)
-			return nil
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	return locktest.Acquire(t, l, key, "holder")
 }
 
 func acquireLater(t testing.TB, l lock.Locker) <-chan *lock.Lease {
-	leases := make(chan *lock.Lease, 1)
-	go func() { leases <- acquire(t, l) }()
-	return leases
+	return locktest.Later(t, l, key, "waiter")
 }
 
 // refused returns why an acquisition fails. It asks again where it fails because a busy computer keeps the server from
@@ -190,18 +169,10 @@ func saysDown(t testing.TB, what string, err error, want string) {
 	}
 }
 
-// release gives the key back. Where a busy computer keeps the server from answering in time, the session does it later.
-func release(t testing.TB, lease *lock.Lease) {
-	t.Helper()
-	if err := lease.Release(); !errors.Is(err, errNoConnection) {
-		must(t, err)
-	}
-}
-
 // evict asks again, as acquire does.
 func evict(t testing.TB, l driver.Evictor) (fence lock.Fence) {
 	t.Helper()
-	eventually(t, "an answer", func() bool {
+	locktest.Eventually(t, "an answer", func() bool {
 		got, err := l.Evict(t.Context(), key)
 		if errors.Is(err, errNoConnection) {
 			return false
@@ -217,16 +188,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually polls until what holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(longest); !holds(); <-time.After(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not seen within %v: %s", longest, what)
-		}
 	}
 }
 

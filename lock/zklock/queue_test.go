@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 )
 
 func TestParse(t *testing.T) {
@@ -60,21 +61,20 @@ func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	queue := func() []string { return nodes(t, c, q.recipe) }
 	holder := acquire(t, q)
 	var woken atomic.Int32
-	first := make(chan *lock.Lease, 1)
-	go func() { first <- acquireWith(t, q, lock.Options{OnWake: func() { woken.Add(1) }}) }()
-	eventually(t, "one waits", func() bool { return len(queue()) == 2 && q.session.watchCount() == 1 })
+	first := acquireLater(t, lock.Observe(q, lock.Events{Woken: func() { woken.Add(1) }}))
+	locktest.Eventually(t, "one waits", func() bool { return len(queue()) == 2 && q.session.watchCount() == 1 })
 	second := acquireLater(t, q)
-	eventually(t, "two wait", func() bool { return len(queue()) == 3 && q.session.watchCount() == 2 })
+	locktest.Eventually(t, "two wait", func() bool { return len(queue()) == 3 && q.session.watchCount() == 2 })
 	must(t, c.Delete(queue()[2], -1))
 	_, err := c.Set(queue()[0], []byte("written by another"), -1)
 	must(t, err)
-	eventually(t, "the first looks again", func() bool { return woken.Load() > 0 })
+	locktest.Eventually(t, "the first looks again", func() bool { return woken.Load() > 0 })
 	if len(first) > 0 {
 		t.Error("got the lock while it is held")
 	}
-	release(t, holder)
-	release(t, <-first)
-	release(t, <-second)
+	locktest.Release(t, holder)
+	locktest.Release(t, <-first)
+	locktest.Release(t, <-second)
 }
 
 func TestRoots(t *testing.T) {

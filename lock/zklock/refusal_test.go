@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -42,7 +43,7 @@ func TestARefusedCreateIsNotRepeated(t *testing.T) {
 	p := proxied(t, Servers.ZooKeeper(t))
 	s := dial(t, p.Addr())
 	l := NewSequential(s)
-	release(t, acquire(t, l)) // makes the folder and reads the record
+	locktest.Release(t, acquire(t, l)) // makes the folder and reads the record
 	for code, want := range map[int32]string{
 		-125:  "quota-exceeded (root=" + rootOf(t) + ")",
 		-124:  "wants-authentication",
@@ -93,7 +94,7 @@ func TestAServerThatOnlyGreets(t *testing.T) {
 			Hosts: []string{p.Addr()}, Credentials: row.credentials, Logger: log.logger(),
 			ConnectTimeout: time.Second,
 		})
-		eventually(t, row.logs, func() bool { return strings.Contains(log.String(), row.logs) })
+		locktest.Eventually(t, row.logs, func() bool { return strings.Contains(log.String(), row.logs) })
 		_, err := NewSequential(s).Acquire(t.Context(), key, lock.Options{})
 		saysDown(t, row.logs, err, row.says)
 		if s.isConnected() {
@@ -101,7 +102,7 @@ func TestAServerThatOnlyGreets(t *testing.T) {
 		}
 		onceAMinute(t, began, log.String())
 		deaf.Release()
-		release(t, acquire(t, NewSequential(s)))
+		locktest.Release(t, acquire(t, NewSequential(s)))
 	}
 }
 
@@ -130,10 +131,10 @@ func TestOrphansAreLimited(t *testing.T) {
 	s := dial(t, p.Addr())
 	for _, k := range kinds {
 		l := k.open(s)
-		release(t, acquire(t, l))
+		locktest.Release(t, acquire(t, l))
 		before := p.Count(wire.ToServer)
 		s.orphans.Store(maxOrphans - 1)
-		release(t, acquire(t, l))
+		locktest.Release(t, acquire(t, l))
 		s.orphans.Store(maxOrphans)
 		saysDown(t, k.name, refused(t, l, lock.Options{}), "cleaning-up")
 		if sent := p.Count(wire.ToServer) - before; sent != 2 {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -33,6 +34,13 @@ func (r slept) enter(ctx context.Context, a *attempt) (node, bool, error) {
 	return own, ours, err
 }
 
+func recipeOf(l lock.Locker) recipe {
+	if e, is := l.(*Ephemeral); is {
+		return e.recipe
+	}
+	return l.(*Sequential).recipe
+}
+
 // Who overslept its session gets no lease from it, whatever it reads. A holder that releases at once is told of the
 // loss.
 func TestAPausePastTheSession(t *testing.T) {
@@ -47,13 +55,13 @@ func TestAPausePastTheSession(t *testing.T) {
 		if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
 			t.Errorf("%s: release: %v, want ErrLost because of ErrExpired", k.name, err)
 		}
-		release(t, acquire(t, k.open(s)))
+		locktest.Release(t, acquire(t, k.open(s)))
 		g, r := s.current.Load(), recipeOf(k.open(s))
 		a := &attempt{g: g, recipe: slept{r}, key: key, dir: rootOf(t) + "/" + key + r.suffix()}
 		if lease, err := a.run(t.Context()); !errors.Is(err, errAgain) {
 			t.Errorf("%s: lease %v, %v, want to queue up again", k.name, lease, err)
 		}
-		eventually(t, "nothing is left", func() bool { return len(nodes(t, c, r)) == 0 })
+		locktest.Eventually(t, "nothing is left", func() bool { return len(nodes(t, c, r)) == 0 })
 	}
 }
 
@@ -78,11 +86,11 @@ func TestSilentServerIsLeft(t *testing.T) {
 	lease := acquire(t, NewSequential(s))
 	used := s.current.Load().now().link
 	proxies[used.addr].Silence(wire.ToServer, wire.ToClient)
-	eventually(t, "connected elsewhere", func() bool {
+	locktest.Eventually(t, "connected elsewhere", func() bool {
 		now := s.current.Load().now().link
 		return s.isConnected() && now != nil && now.addr != used.addr
 	})
-	release(t, lease)
+	locktest.Release(t, lease)
 }
 
 // An answer to a heartbeat proves that the session lived when the heartbeat left, and not a moment longer: the answer
@@ -97,7 +105,7 @@ func TestAHeartbeatCountsFromItsRequest(t *testing.T) {
 	left, before := time.Now(), alive()
 	p.Silence(wire.ToServer) // no other heartbeat arrives
 	heartbeat.Release()
-	eventually(t, "the answer is heard", func() bool { return alive() != before })
+	locktest.Eventually(t, "the answer is heard", func() bool { return alive() != before })
 	if late := alive(); late.After(left) {
 		t.Errorf("the session counts as alive %v after its heartbeat had left", late.Sub(left))
 	}
@@ -112,14 +120,14 @@ func TestCheckWithoutAConnection(t *testing.T) {
 	must(t, s.Check(t.Context()))
 	p.Refuse(true)
 	p.Cut()
-	eventually(t, "down", func() bool { return errors.Is(s.Check(t.Context()), lock.ErrDown) })
+	locktest.Eventually(t, "down", func() bool { return errors.Is(s.Check(t.Context()), lock.ErrDown) })
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if err := s.Check(gone); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrDown) {
 		t.Errorf("nobody waits: %v", err)
 	}
 	p.Refuse(false)
-	eventually(t, "up", func() bool { return s.Check(t.Context()) == nil })
+	locktest.Eventually(t, "up", func() bool { return s.Check(t.Context()) == nil })
 }
 
 // Each limit of a session holds from its moment on, and not before. A heartbeat is due after its interval, if none is

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
@@ -38,8 +39,12 @@ func secure(t testing.TB, ca *servertest.CA, pair servertest.Pair) dialer {
 // store returns a file with the certificate and its key, as ZooKeeper wants it.
 func store(t *testing.T, pair servertest.Pair) string {
 	t.Helper()
+	key, err := os.ReadFile(pair.Key)
+	must(t, err)
+	cert, err := os.ReadFile(pair.Cert)
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "server.pem")
-	servertest.CopyFiles(t, file, pair.Key, pair.Cert)
+	must(t, os.WriteFile(file, append(key, cert...), 0o644)) // the server may run as another user
 	return file
 }
 
@@ -70,7 +75,7 @@ func TestTLS(t *testing.T) {
 	} {
 		var log logged
 		s := begin(t, Config{Hosts: []string{address}, Dialer: row.dial, Logger: log.logger()})
-		eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
+		locktest.Eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
 		if s.isConnected() {
 			t.Errorf("%s: it is connected", row.name)
 		}
@@ -86,7 +91,7 @@ func TestTLS(t *testing.T) {
 	config.Dialer = secure(t, ca, ca.Issue(t, "somebody"))
 	saysDown(t, "another certificate", refused(t, NewSequential(open(t, config)), lock.Options{}), "not-allowed")
 	must(t, holder.Err())
-	release(t, holder)
+	locktest.Release(t, holder)
 	// Without an identity there are no nodes at all, rather than open ones.
 	config.Hosts, config.Root, config.Dialer = []string{server.Addr}, "/nobody", new(net.Dialer).DialContext
 	saysDown(t, "nobody", refused(t, NewSequential(open(t, config)), lock.Options{}), "wants-authentication")

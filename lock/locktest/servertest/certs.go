@@ -35,7 +35,7 @@ func NewCA(t testing.TB, name string) *CA {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	ca := &CA{File: filepath.Join(t.TempDir(), "ca.pem"), cert: cert, key: key}
-	WriteFile(t, ca.File, ca.sign(t, cert, key))
+	writeFile(t, ca.File, ca.sign(t, cert, key))
 	return ca
 }
 
@@ -45,20 +45,10 @@ type Pair struct{ Cert, Key string }
 // Issue makes a certificate for servers and clients with these host names and addresses.
 func (ca *CA) Issue(t testing.TB, hosts ...string) Pair {
 	t.Helper()
-	return ca.issue(t, time.Now().Add(time.Hour), hosts)
-}
-
-// IssueExpired is like Issue, but the certificate has expired.
-func (ca *CA) IssueExpired(t testing.TB, hosts ...string) Pair {
-	t.Helper()
-	return ca.issue(t, time.Now().Add(-time.Minute), hosts)
-}
-
-func (ca *CA) issue(t testing.TB, until time.Time, hosts []string) Pair {
-	t.Helper()
 	cert := &x509.Certificate{
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: hosts[0]},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, host := range hosts {
@@ -78,8 +68,8 @@ func (ca *CA) issue(t testing.TB, until time.Time, hosts []string) Pair {
 	}
 	dir := t.TempDir()
 	p := Pair{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
-	WriteFile(t, p.Cert, ca.sign(t, cert, key))
-	WriteFile(t, p.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	writeFile(t, p.Cert, ca.sign(t, cert, key))
+	writeFile(t, p.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	return p
 }
 
@@ -102,28 +92,9 @@ func serial(t testing.TB) *big.Int {
 	return n
 }
 
-// WriteFile replaces a file in one step, as a rotation does.
-func WriteFile(t testing.TB, path string, content []byte) {
+func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
-	next := path + ".next"
-	if err := os.WriteFile(next, content, 0o644); err != nil { // a server may run as another user
+	if err := os.WriteFile(path, content, 0o644); err != nil { // a server may run as another user
 		t.Fatal(err)
 	}
-	if err := os.Rename(next, path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// CopyFiles writes the contents of from, one after the other, to the file to, in one step.
-func CopyFiles(t testing.TB, to string, from ...string) {
-	t.Helper()
-	var all []byte
-	for _, path := range from {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, content...)
-	}
-	WriteFile(t, to, all)
 }

@@ -29,7 +29,7 @@ type SetNXExpireOptions struct {
 	Repair bool          // set an expiry on a key that was left without one; default: such a key blocks for ever
 }
 
-// handle has Inspect, InspectAll, Keys and Close. There is no Evict: without a fence, an evicted holder could still
+// handle has InspectAll, Keys and Close. There is no Evict: without a fence, an evicted holder could still
 // write.
 type handle = request.Handle
 

@@ -30,15 +30,10 @@ type Handle struct{ server *Server }
 // Handle returns the methods of a lock on s.
 func (s *Server) Handle() Handle { return Handle{s} }
 
-// Inspect returns the holder, the remaining time of its lease without renewal, and its fence and the waiters if the
-// server knows them, in one round trip. The start of the hold is derived from the fence, which contains the server's
-// clock. The waiters of a Watchdog are in the order in which they will be granted the lock; their arrival times are not
-// stored. With lock.HandOver, a process appears as one waiter.
-func (h Handle) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return Only(h.InspectAll(ctx, []string{key}))
-}
-
-// InspectAll is Inspect for each of keys, in a round trip for every 500.
+// InspectAll returns the holder of each key, the remaining time of its lease without renewal, and its fence and the
+// waiters if the server knows them, in a round trip for every 500 keys. The start of the hold is derived from the
+// fence, which contains the server's clock. The waiters of a Watchdog are in the order in which they will be granted
+// the lock; their arrival times are not stored. With lock.HandOver, a process appears as one waiter.
 func (h Handle) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	s := h.server
 	return InBatches(keys, func(part []string) ([]lock.State, error) {
@@ -67,14 +62,6 @@ func (h Handle) Keys(ctx context.Context) ([]string, error) {
 func (h Handle) Close() error {
 	h.server.Cleanup.Close()
 	return nil
-}
-
-// Only returns the state of the one key that was inspected.
-func Only(states []lock.State, err error) (lock.State, error) {
-	if err != nil {
-		return lock.State{}, err
-	}
-	return states[0], nil
 }
 
 // InBatches inspects keys, 500 in one round trip, because the replies of a pipeline are kept until it has ended.
