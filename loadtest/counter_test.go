@@ -1,7 +1,6 @@
 package loadtest_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -114,36 +113,5 @@ func TestOneLateReplyInALargeRun(t *testing.T) {
 	at(&tape.records[5000], -2000, -1000)
 	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.Illegal || v.Finding != broken {
 		t.Errorf("a reply before its time: %+v, finding %s", v.Linear, v.Finding)
-	}
-}
-
-func BenchmarkJudge100k(b *testing.B) {
-	var tapes []*tape
-	for n := range 20 {
-		c := newCounter(1_000_000, false)
-		for i := 0; len(c.records) < 5000; i++ {
-			client := 0
-			if i%20 == 18 {
-				client = 1 // reads at one such step, and writes at the next
-			}
-			c.step(client, 1)
-		}
-		tapes = append(tapes, c.of(fmt.Sprintf("sku-%d", n)))
-	}
-	b.ResetTimer()
-	for b.Loop() {
-		judgeAll(tapes...)
-	}
-}
-
-// A race of all with all is the worst case: every order read the same version.
-func BenchmarkJudge100kAllCollide(b *testing.B) {
-	tape := newTape(1_000_000)
-	for range 100_000 {
-		tape.sell(3, 1_000_000, 1)
-	}
-	b.ResetTimer()
-	for b.Loop() {
-		tape.judge(loadtest.Cluster)
 	}
 }
