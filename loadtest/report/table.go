@@ -131,7 +131,7 @@ func (s Style) columns() []column {
 		{
 			name: "verdict",
 			text: true,
-			cell: func(r *loadtest.Result) (string, tone) { return s.word(&r.Verdict) },
+			cell: func(r *loadtest.Result) (string, tone) { return voice(s.Lang).findingWord(r.Verdict.Finding) },
 		},
 		{
 			name: "kept",
