@@ -72,7 +72,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -113,9 +113,6 @@ new-test: build ## Write an order service (stock new), lint it, test it
 
 new-compose-test: build ## Write an order service, start its containers, sell, kill an instance, stop them
 	internal/starter/try compose
-
-race: ## Show that "none" loses updates in ten runs of ten, and that strategies with exclusion lose none in a hundred
-	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
 
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)

@@ -234,7 +234,7 @@ var thirdParty = map[string]struct {
 	},
 	"rsc.io/qr":                         {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                 {[]string{"loadtest/report"}, "pictures are the report's business"},
-	"github.com/anishathalye/porcupine": {[]string{"loadtest"}, "judging is the load test's business"},
+	"github.com/anishathalye/porcupine": {nil, "only tests search for an order of requests"},
 	"github.com/XSAM/otelsql":           {[]string{"app/traces"}, "it makes spans"},
 	"go.opentelemetry.io/": {
 		[]string{"app/traces", "handler"},

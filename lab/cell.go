@@ -15,7 +15,6 @@ type Cell struct {
 	Variant  string `json:"variant,omitempty"`    // in English
 	ZH       string `json:"variant_zh,omitempty"` // Variant in Chinese
 	Store    string `json:"store,omitempty"`
-	Repeat   int    `json:"repeat"` // from 1
 
 	Predicted   Forecast `json:"predicted"`
 	Observed    Outcome  `json:"observed,omitempty"`

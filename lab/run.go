@@ -20,7 +20,6 @@ const cellLimit = 4 * time.Minute
 type Options struct {
 	Scenarios  []Scenario
 	Strategies []string // run only cases of these; empty: all cases
-	Repeat     int      // number of runs; 0: one
 	Binary     string   // the stock program; empty: this executable
 	Parent     string   // parent of the temporary folder; empty: os.TempDir()
 
@@ -47,13 +46,11 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	r := &runner{Options: o, fleet: s, stack: options}
-	for repeat := range max(o.Repeat, 1) {
-		for _, scenario := range o.Scenarios {
-			if ctx.Err() != nil {
-				return report, context.Cause(ctx)
-			}
-			report.Cells = append(report.Cells, r.scenario(ctx, scenario, repeat+1)...)
+	for _, scenario := range o.Scenarios {
+		if ctx.Err() != nil {
+			return report, context.Cause(ctx)
 		}
+		report.Cells = append(report.Cells, r.scenario(ctx, scenario)...)
 	}
 	return report, nil
 }
@@ -70,7 +67,7 @@ type runner struct {
 const maxAttempts = 3
 
 // scenario runs one scenario on the selected cases.
-func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
+func (r *runner) scenario(ctx context.Context, s Scenario) []Cell {
 	var cases []Case
 	var cells []Cell
 	for _, c := range s.Cases {
@@ -83,7 +80,6 @@ func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
 				Variant:   c.Label.EN,
 				ZH:        c.Label.ZH,
 				Store:     c.Store,
-				Repeat:    repeat,
 				Predicted: c.Want,
 			})
 		}

@@ -214,16 +214,6 @@ func TestTheLoadOfAWarmUp(t *testing.T) {
 	}
 }
 
-// A gateway may know that an instance got the request, or that none did. Otherwise its reply says nothing of the sale.
-func TestWhatAGatewayKnows(t *testing.T) {
-	yes, no := true, false
-	for sent, want := range map[*bool]Outcome{nil: Unknown, &yes: Unknown, &no: Failed} {
-		if got := (&Problem{Type: "/problems/bad_gateway", Sent: sent}).Outcome(); got != want {
-			t.Errorf("sent %v: %s, want %s", sent, got, want)
-		}
-	}
-}
-
 // So many sorts of failures are named, and the rest are counted.
 func TestSortsOfFailures(t *testing.T) {
 	var records []Record

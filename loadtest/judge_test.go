@@ -534,7 +534,7 @@ func TestJudge(t *testing.T) {
 			at(t.from(2, 1, 2, 2), 4, 5)
 		}, broken, "linear.result=illegal"},
 		{
-			"a write of nobody between two sales, which leaves the quantity", // only porcupine finds it
+			"a write of nobody between two sales, which leaves the quantity",
 			3, func(t *tape) { at(t.next(1), 0, 1); t.version++; at(t.next(1), 2, 3) }, broken, "linear.result=illegal",
 		},
 	} {

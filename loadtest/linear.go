@@ -3,27 +3,17 @@ package loadtest
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"example.com/stock/internal/words"
 )
 
-// MaxLinear is the number of records up to which porcupine checks a run: its search is exponential at worst, and its
-// picture takes some hundred bytes for each record.
-const MaxLinear = 10_000
-
-// linearLimit is the limit of the search. A correct run of MaxLinear records takes some hundredths of a second.
-const linearLimit = 2 * time.Second
-
-// The results of the search for a linear order. Only InOrder is a pass.
+// The results of looking for a linear order. Only InOrder is a pass.
 const (
 	InOrder  = "ok"      // there is an order
 	Illegal  = "illegal" // there is none
-	NotAsked = "skipped" // no search; Why has the reason
+	NotAsked = "skipped" // none was looked for; Why has the reason
 )
 
 // Linear tells whether the run is linearizable: whether each request can be placed at one instant between its sending
@@ -47,12 +37,9 @@ func (l Linear) Sentence() words.Text {
 	}
 }
 
-// linear looks for a linear order of a run of n records. A counter that only goes down needs no search: see
-// [ledger.order]. Up to MaxLinear records, porcupine also searches, without relying on that argument. If porcupine
-// gives up, the order that it found counts. If porcupine finds that there is no order, that counts.
-func linear(v *Verdict, ledgers []*ledger, n int) Linear {
-	ops, why := operations(ledgers)
-	switch {
+// linear looks for a linear order of a run. A counter that only goes down needs no search: see [ledger.order].
+func linear(v *Verdict, ledgers []*ledger) Linear {
+	switch why := notAsked(ledgers); {
 	case why != words.Text{}:
 		return Linear{NotAsked, why}
 	case v.OversoldUnits > 0:
@@ -62,7 +49,7 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	case v.StaleReads > 0:
 		return Linear{Illegal, say("linear.stale")}
 	}
-	why = words.Text{}
+	var why words.Text
 	for _, l := range ledgers {
 		if wrong := l.order(); why == (words.Text{}) {
 			why = wrong
@@ -71,10 +58,28 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	if why != (words.Text{}) {
 		return Linear{Illegal, why}
 	}
-	if n <= MaxLinear && porcupine.CheckOperationsTimeout(counterModel(), ops, linearLimit) == porcupine.Illegal {
-		return Linear{Illegal, say("linear.no-order")}
-	}
 	return Linear{Result: InOrder}
+}
+
+// notAsked returns why no order is looked for, or nothing.
+func notAsked(ledgers []*ledger) (why words.Text) {
+	told := false
+	for _, l := range ledgers {
+		switch {
+		case l.Before.SKU == "":
+			return say("linear.no-stock")
+		case l.otherEpoch > 0 || l.After != nil && l.After.Epoch != l.Before.Epoch:
+			return say("linear.set-again")
+		}
+		told = told || len(l.sales) > 0 || slices.ContainsFunc(l.records, func(r *Record) bool {
+			// A refusal in a purchase by steps may be due to what carts hold: see falseSoldOut.
+			return r.Outcome == SoldOut && r.Purchase == nil || r.Outcome == Unknown && !l.Complete
+		})
+	}
+	if !told {
+		return say("linear.nothing")
+	}
+	return why
 }
 
 // order puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or
@@ -118,10 +123,32 @@ func (l *ledger) order() (why words.Text) {
 		}
 		last = s
 	}
+	if why == (words.Text{}) && l.unexplained(sales) {
+		why = say("linear.no-order")
+	}
 	if wrong := l.falseSoldOut(sales); why == (words.Text{}) {
 		why = wrong
 	}
 	return why
+}
+
+// unexplained reports whether the sales, in the order of their versions, are not all that happened to the stock: one
+// wrote another number than it should, something else wrote between two of them, or they do not lead to the final
+// stock.
+func (l *ledger) unexplained(sales []*sale) bool {
+	if l.held > 0 {
+		return false
+	}
+	left := l.Before.Quantity
+	for i, s := range sales {
+		left -= s.quantity
+		ofAll := s.segment == 0 && !s.blind // what it tells is about the whole stock
+		if ofAll && s.read-s.quantity != s.remaining ||
+			ofAll && i > 0 && l.Complete && !l.Before.Mapped && s.version != sales[i-1].version+1 {
+			return true
+		}
+	}
+	return l.Complete && l.After != nil && left != l.After.Quantity
 }
 
 // sent returns the time at which the request of the sale was sent, or zero if the request is not known.
@@ -215,159 +242,4 @@ func (l *ledger) unsold() (further, open int) {
 		}
 	}
 	return further, open
-}
-
-// operations returns the requests as input for porcupine, or why there are none. Times are the load generator's. A sale
-// of unknown time may have happened at any time before the orders were last read.
-func operations(ledgers []*ledger) (ops []porcupine.Operation, why words.Text) {
-	for number, l := range ledgers {
-		switch {
-		case l.Before.SKU == "":
-			return nil, say("linear.no-stock")
-		case l.otherEpoch > 0 || l.After != nil && l.After.Epoch != l.Before.Epoch:
-			return nil, say("linear.set-again")
-		}
-		ops = append(ops, l.operations(number)...)
-	}
-	if len(ops) == 0 {
-		return nil, say("linear.nothing")
-	}
-	// Sort by time, because porcupine keeps equal times in the order of the list.
-	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	return ops, why
-}
-
-func (l *ledger) operations(number int) []porcupine.Operation {
-	var ops []porcupine.Operation
-	end := int64(0)
-	for _, r := range l.records {
-		end = max(end, r.DoneAt.UnixNano()+1)
-	}
-	add := func(in call, out seen, from, to int64) {
-		in.sku, in.initial = number, l.Before.Quantity
-		ops = append(ops, porcupine.Operation{ClientId: in.worker, Input: in, Output: out, Call: from, Return: to})
-	}
-	sold := make(map[*Record]bool)
-	for i := range l.sales {
-		s := &l.sales[i]
-		out := seen{
-			outcome:   Accepted,
-			told:      s.segment == 0 && !s.blind && l.held == 0,
-			counted:   !l.Before.Mapped,
-			read:      s.read,
-			remaining: s.remaining,
-			version:   s.version,
-		}
-		switch r := s.of; {
-		case r == nil:
-			add(call{quantity: s.quantity}, out, math.MinInt64, end)
-		case r.Outcome == Accepted:
-			add(call{quantity: s.quantity, worker: r.Worker}, out, r.began().UnixNano(), r.decided().UnixNano())
-		default:
-			add(call{quantity: s.quantity, worker: r.Worker}, out, r.began().UnixNano(), end)
-		}
-		sold[s.of] = true
-	}
-	for _, r := range l.records {
-		in, from := call{quantity: r.Quantity, worker: r.Worker}, r.began().UnixNano()
-		switch {
-		case sold[r]:
-		case r.Outcome == SoldOut && r.Purchase != nil: // carts may hold units: see falseSoldOut
-		case r.Outcome == SoldOut:
-			// Stock only goes down, so only the latest possible instant needs to be tried.
-			add(in, seen{outcome: r.Outcome}, r.DoneAt.UnixNano(), r.DoneAt.UnixNano())
-		case r.Outcome == Unknown && !l.Complete:
-			add(in, seen{outcome: Unknown}, from, math.MaxInt64)
-		}
-	}
-	if l.After != nil && l.Complete && l.held == 0 && len(ops) > 0 {
-		add(call{}, seen{outcome: lookedAt, remaining: l.After.Quantity}, end+1, end+2)
-	}
-	return ops
-}
-
-// A call is a request to the counter, or the read of the store at the end.
-type call struct {
-	sku      int // index of the ledger
-	quantity int64
-	initial  int64 // units in stock before the run
-	worker   int
-}
-
-// A seen is the result of a call.
-type seen struct {
-	outcome         Outcome // lookedAt: the final stock
-	told            bool    // read, remaining and version are of the whole stock
-	read, remaining int64
-	version         uint64
-	counted         bool // version counts the writes
-}
-
-// lookedAt is the pseudo-outcome of reading the final stock.
-const lookedAt Outcome = "final-stock"
-
-// units is the state of the counter.
-type units struct {
-	left    int64
-	version uint64 // the version that the next sale reads; 0: not known
-}
-
-// counterModel returns the counter that every strategy should implement. Versions are compared from the first sale on.
-// Busy replies are left out, because they do not depend on the stock and would multiply the orders to search.
-func counterModel() porcupine.Model {
-	return porcupine.Model{
-		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
-			var parts [][]porcupine.Operation
-			for _, op := range ops {
-				n := op.Input.(call).sku
-				for len(parts) <= n {
-					parts = append(parts, nil)
-				}
-				parts[n] = append(parts[n], op)
-			}
-			return slices.DeleteFunc(parts, func(p []porcupine.Operation) bool { return len(p) == 0 })
-		},
-		Init: func() any { return (*units)(nil) },
-		Step: func(state, input, output any) (bool, any) {
-			in, out := input.(call), output.(seen)
-			now := units{left: in.initial}
-			if s := state.(*units); s != nil {
-				now = *s
-			}
-			ok := now.step(in, out)
-			return ok, &now
-		},
-		Equal: func(a, b any) bool {
-			x, y := a.(*units), b.(*units)
-			return x == y || x != nil && y != nil && *x == *y
-		},
-	}
-}
-
-func (u *units) step(in call, out seen) bool {
-	switch out.outcome {
-	case Accepted:
-		if u.left < in.quantity ||
-			out.told &&
-				(out.read != u.left || out.remaining != out.read-in.quantity ||
-					u.version > 0 && out.counted && out.version != u.version) {
-			return false
-		}
-		u.left -= in.quantity
-		if out.told && out.counted {
-			u.version = out.version + 1
-		}
-	case Unknown: // it may have sold; if not, it is placed at the end, where nothing contradicts it.
-		if u.left >= in.quantity {
-			u.left -= in.quantity
-			if u.version > 0 {
-				u.version++
-			}
-		}
-	case SoldOut:
-		return u.left < in.quantity
-	case lookedAt:
-		return u.left == out.remaining
-	}
-	return true
 }

@@ -154,7 +154,7 @@ type Evidence struct {
 // docs/verdict.md lists every check with its name, what it compares and what it cannot see.
 func Judge(e Evidence) Verdict {
 	v, ledgers := examine(e)
-	v.Linear = linear(v, ledgers, len(e.Records))
+	v.Linear = linear(v, ledgers)
 	if v.Linear.Result == Illegal && !v.has(AboutStock) {
 		v.reason(AboutStock, v.Linear.Why)
 	}

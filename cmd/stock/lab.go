@@ -85,7 +85,6 @@ func labRunCommand(v voice) *cobra.Command {
 	flags.BoolVar(&r.quick, "quick", false, "")
 	flags.StringVar(&r.group, "group", "", "")
 	flags.StringSliceVar(&r.options.Strategies, "strategy", nil, "")
-	flags.IntVar(&r.options.Repeat, "repeat", 1, "")
 	flags.StringVar(&r.json, "json", "", "")
 	flags.StringVar(&r.html, "html", "", "")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "")
@@ -94,9 +93,6 @@ func labRunCommand(v voice) *cobra.Command {
 
 // choose returns the requested scenarios.
 func (r *labRun) choose(names []string) (err error) {
-	if r.options.Repeat < 1 || r.options.Repeat > 1000 {
-		return failure("wrong.from-to", "flag", "repeat", "least", 1, "most", 1000)
-	}
 	all, err := scenario.All()
 	if err != nil {
 		return err
@@ -304,7 +300,6 @@ func matrixOf(report lab.Report) (labreport.Matrix, error) {
 type soakRun struct {
 	voice
 	options  soak.Random
-	plan     bool
 	json     string
 	out, err io.Writer
 }
@@ -328,7 +323,6 @@ func labSoakCommand(v voice) *cobra.Command {
 	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "")
 	flags.Uint64Var(&r.options.Seed, "seed", 0, "")
 	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "")
-	flags.BoolVar(&r.plan, "plan", false, "")
 	flags.StringVar(&r.json, "json", "", "")
 	return cmd
 }
@@ -352,9 +346,6 @@ func (r *soakRun) run(ctx context.Context) error {
 			r.options.Instances)))
 	people := soak.Writer{Writer: r.out, Lang: string(r.voice)}
 	people.Plan(r.options.Plan())
-	if r.plan {
-		return nil
-	}
 	r.options.Server = r.showServers(r.err, false)
 	r.options.Say = func(at time.Duration, text words.Text) {
 		fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text.In(string(r.voice)))

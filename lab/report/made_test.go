@@ -48,7 +48,6 @@ func cell(s lab.Scenario, c lab.Case) lab.Cell {
 		Code:        c.Code,
 		Variant:     c.Label.EN,
 		Store:       store,
-		Repeat:      1,
 		Predicted:   want,
 		Observed:    want.Outcome,
 		AsPredicted: true,

@@ -28,8 +28,7 @@ type Word struct {
 
 func (w Word) key() [2]string { return [2]string{w.Scenario, w.Case} }
 
-// Words returns the words of a run, in the order of the catalogue. Of a repeated case it uses the first result that was
-// not as predicted, or else the first. Cells without a verdict have no word.
+// Words returns the words of a run, in the order of the catalogue. Cells without a verdict have no word.
 func (m Matrix) Words() []Word {
 	var list []Word
 	for _, s := range m.Scenarios {
@@ -45,14 +44,11 @@ func (m Matrix) Words() []Word {
 // cellOf returns the cell of a case.
 func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
 	for _, candidate := range m.Run.Cells {
-		if candidate.Scenario != s.Name || !caseOf(s, candidate).Same(c) {
-			continue
-		}
-		if !found || cell.AsPredicted && !candidate.AsPredicted {
-			cell, found = candidate, true
+		if candidate.Scenario == s.Name && caseOf(s, candidate).Same(c) {
+			return candidate, true
 		}
 	}
-	return cell, found
+	return cell, false
 }
 
 // caseOf returns the case of a cell. A cell always names its store; a case names it only if it is not the strategy's

@@ -47,11 +47,6 @@ func TestWhatChangedIsNamed(t *testing.T) {
 		{"another promise", func(_ *[]report.Word, r *lab.Report) {
 			r.Cells[0].Predicted.Outcome, r.Cells[0].Observed = lab.Busy, lab.Busy
 		}, "no-lock: none: the run says busy"},
-		{"once of two", func(_ *[]report.Word, r *lab.Report) {
-			again := r.Cells[0]
-			again.Repeat, again.Observed, again.AsPredicted = 2, lab.Herds, false
-			r.Cells = append(r.Cells, again)
-		}, "no-lock: none: the run says herds"},
 		{"a new case", func(kept *[]report.Word, _ *lab.Report) {
 			*kept = (*kept)[1:]
 		}, "no-lock: none: it has no word"},

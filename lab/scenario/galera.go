@@ -16,12 +16,6 @@ import (
 // severalWriters is the variant in which the instances are not told that there is one writer.
 const severalWriters = "several-writers"
 
-// The variants of a lock of the database in a cluster.
-const (
-	onTwoNodes = "on-two-nodes"
-	onOneNode  = "on-one-node"
-)
-
 // A galera is the Galera cluster, with a database of its own for the lab's code. Nodes have the numbers 1 to 3.
 type galera struct {
 	b        *lab.Testbed

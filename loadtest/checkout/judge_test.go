@@ -13,12 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/loadtest/report"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -307,54 +305,6 @@ func TestEventsOfAWebhook(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The JSON of a run, right or wrong, fits the schema that stock report --schema prints. What is not of its form does
-// not fit.
-func TestJSONFitsTheSchema(t *testing.T) {
-	t.Parallel()
-	text, err := report.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fault := range []string{"", "no-limits"} {
-		_, r := run(t, plan(), fault)
-		var written bytes.Buffer
-		if err := checkout.WriteJSON(&written, r); err != nil {
-			t.Fatal(err)
-		}
-		fits := func(text string) error {
-			value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return schema.Validate(value)
-		}
-		if err := fits(written.String()); err != nil {
-			t.Errorf("%q: %#v", fault, err)
-		}
-		for from, to := range map[string]string{
-			`"finding": "`: `"finding": "x`, `"books":`: `"boots":`, `"ttl": "`: `"tt": "`,
-			`"version": 1`: `"version": 2`, `"attempts": `: `"attempts": 0.5, "x": `,
-		} {
-			spoilt := strings.Replace(written.String(), from, to, 1)
-			if spoilt == written.String() || fits(spoilt) == nil {
-				t.Errorf("%s is taken for %s", to, from)
-			}
-		}
 	}
 }
 

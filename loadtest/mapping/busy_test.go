@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -63,24 +62,14 @@ func TestBusyWait(t *testing.T) {
 		{"{status: 429, wait: 'header:Retry-After'}", "Mon, 01 Jan 2001 00:00:00 GMT", 0},
 		{"[{status: 503, wait: 2s}, {status: 429, wait: 3s}]", "", 3 * time.Second},
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", row.header)
 			w.WriteHeader(http.StatusTooManyRequests)
-		}))
-		file, err := mapping.Parse([]byte(strings.Replace(least, "path: /buy", "path: /buy, busy: "+row.busy, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		target, err := mapping.NewTarget(server.URL, "", 1, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		}), strings.Replace(least, "path: /buy", "path: /buy, busy: "+row.busy, 1), 1)
 		got := target.Deduct(t.Context(), loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"})
 		if got.Outcome != loadtest.Busy || got.Wait != row.want {
 			t.Errorf("%s, and the header is %q: %s, %v", row.busy, row.header, got.Outcome, got.Wait)
 		}
-		target.Close()
-		server.Close()
 	}
 }
 
@@ -97,22 +86,12 @@ deduct:
     rest: [true, null, ~, [], {}, "", no]
   accepted: {status: 200}
 `
-	file, err := mapping.Parse([]byte(strings.Replace(text, " : number", ":number", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var sent any
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 		}
-	}))
-	defer server.Close()
-	target, err := mapping.NewTarget(server.URL, "", 1, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
+	}), strings.Replace(text, " : number", ":number", 1), 1)
 	const sku = "é\"\\{{quantity}}\n"
 	got := target.Deduct(t.Context(), loadtest.Request{SKU: sku, Quantity: 2, RequestID: "r"})
 	want := map[string]any{

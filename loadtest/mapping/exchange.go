@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -22,50 +23,72 @@ type answer struct {
 // busyLimit limits how long a request that does not sell is repeated while the API is busy.
 const busyLimit = 30 * time.Second
 
+// Why a request is not sent again.
+var (
+	errTooBusy = errors.New("the API is busy")
+	errTooLong = errors.New("the API has not decided")
+)
+
+// A pause comes before a request is sent again.
+type pause struct {
+	length time.Duration
+	busy   bool // because the API is busy; otherwise the mapping says so
+}
+
+// repeated calls once until it wants no other try. The pauses in which the API is busy are added to busy, which has its
+// own limit; the rest may take as long as r says.
+func repeated(ctx context.Context, r *repetition, busy *time.Duration, once func() (next pause, again bool)) error {
+	began, before := time.Now(), *busy
+	for {
+		next, again := once()
+		switch {
+		case !again:
+			return nil
+		case next.busy && *busy+next.length > busyLimit:
+			return errTooBusy
+		case !next.busy && time.Since(began)-(*busy-before)+next.length > r.limit:
+			return errTooLong
+		}
+		from := time.Now()
+		err := loadtest.Sleep(ctx, next.length)
+		if next.busy {
+			*busy += time.Since(from)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // ask sends a request that must succeed.
 func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error) {
-	got, err := t.answered(ctx, c, v)
-	if err == nil {
-		err = t.refused(c, &got)
-	}
-	return got, err
+	return t.askUntil(ctx, &step{question: *c}, v)
 }
 
 // askUntil is ask for a step, which may have to be repeated.
-func (t *Target) askUntil(ctx context.Context, s *step, v values) (answer, error) {
-	for began := time.Now(); ; {
-		got, err := t.answered(ctx, &s.question, v)
-		switch {
-		case err != nil:
-			return got, err
-		case !t.goesOn(s.repeat, got.Status, got.source):
-			return got, t.refused(&s.question, &got)
-		case time.Since(began)+s.repeat.every > s.repeat.limit:
-			return got, t.errorf("was asked %s for %v, and %s did not end: %s", got.what, s.repeat.limit,
-				s.field+".repeat", t.veil.beginning(&got.Answer))
+func (t *Target) askUntil(ctx context.Context, s *step, v values) (got answer, err error) {
+	var busy time.Duration
+	ended := repeated(ctx, s.repeat, &busy, func() (pause, bool) {
+		if got, err = t.askOnce(ctx, &s.question, v); err != nil {
+			return pause{}, false
 		}
-		if err := loadtest.Sleep(ctx, s.repeat.every); err != nil {
-			return got, t.errorf("was asked %s: %w", got.what, err)
+		if length, _, is := s.busy.pause(got.Status, got.source); is {
+			return pause{length, true}, true
 		}
+		return t.goesOn(s.repeat, got.Status, got.source)
+	})
+	switch {
+	case err != nil:
+		return got, err
+	case errors.Is(ended, errTooBusy):
+		return got, t.errorf("is too busy for %s, and says so for %v", got.what, busy.Round(time.Second))
+	case errors.Is(ended, errTooLong):
+		return got, t.errorf("was asked %s for %v, and %s did not end: %s", got.what, s.repeat.limit,
+			s.field+".repeat", t.veil.beginning(&got.Answer))
+	case ended != nil:
+		return got, t.errorf("was asked %s: %w", got.what, ended)
 	}
-}
-
-// answered sends a request. While the API is busy, it sends the request again.
-func (t *Target) answered(ctx context.Context, c *question, v values) (answer, error) {
-	for began := time.Now(); ; {
-		got, err := t.askOnce(ctx, c, v)
-		pause, _, busy := c.busy.pause(got.Status, got.source)
-		switch {
-		case err != nil || !busy:
-			return got, err
-		case time.Since(began)+pause > busyLimit:
-			return got, t.errorf("is too busy for %s, and says so for %v", got.what,
-				time.Since(began).Round(time.Second))
-		}
-		if err := loadtest.Sleep(ctx, pause); err != nil {
-			return got, t.errorf("is busy for %s: %w", got.what, err)
-		}
-	}
+	return got, t.refused(&s.question, &got)
 }
 
 func (t *Target) askOnce(ctx context.Context, c *question, v values) (got answer, err error) {
@@ -107,9 +130,12 @@ func (t *Target) matches(r rules, status int, s source) bool {
 	return is
 }
 
-// goesOn reports whether a request is to be sent again after a reply.
-func (t *Target) goesOn(r *repetition, status int, s source) bool {
-	return r != nil && t.matches(r.while, status, s) != r.until
+// goesOn reports whether the mapping says that a request is to be sent again after a reply, and after which pause.
+func (t *Target) goesOn(r *repetition, status int, s source) (next pause, again bool) {
+	if r == nil || t.matches(r.while, status, s) == r.until {
+		return next, false
+	}
+	return pause{length: r.every}, true
 }
 
 // save keeps what a reply to s tells for later requests.

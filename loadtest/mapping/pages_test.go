@@ -3,7 +3,6 @@ package mapping_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,29 +87,19 @@ orders: {path: "/orders?`
 		{"p={{page}}", "{total: c}", "", `{"i":[],"c":0}`, ""},
 		{"p={{page}}", "{pages: c}", "", `{"i":[{"id":1,"n":1}],"c":1}`, ""},
 	} {
-		file, err := mapping.Parse([]byte(text + row.query + `", next: ` + row.next + rest))
-		if err != nil {
-			t.Fatal(err)
-		}
 		asked := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			asked++
 			if row.link != "" {
 				w.Header().Set("Link", row.link)
 			}
 			fmt.Fprint(w, row.reply)
-		}))
-		target, err := mapping.NewTarget(server.URL, "", 1, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = target.Orders(t.Context(), "", "x")
+		}), text+row.query+`", next: `+row.next+rest, 1)
+		_, err := target.Orders(t.Context(), "", "x")
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) || asked > 2 ||
 			len(fmt.Sprint(err)) > 2<<10 {
 			t.Errorf("%s %s %s: %v, after %d pages", row.next, row.link[:min(40, len(row.link))], row.reply, err, asked)
 		}
-		target.Close()
-		server.Close()
 	}
 }
 

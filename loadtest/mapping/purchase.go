@@ -3,6 +3,7 @@ package mapping
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -158,50 +159,30 @@ func (p *purchase) named(s *step, err string) string {
 }
 
 // exchange sends the request of a step, and again while the API is busy or the mapping says so.
-func (p *purchase) exchange(ctx context.Context, s *step) turn {
-	began, paused := time.Now(), time.Duration(0)
-	for {
-		got := p.once(ctx, s)
-		pause, busy, again := p.again(s, &got, time.Since(began)-paused)
-		if !again {
-			p.timed(s, began, paused)
-			return got
+func (p *purchase) exchange(ctx context.Context, s *step) (got turn) {
+	began, before := time.Now(), p.paused
+	ended := repeated(ctx, s.repeat, &p.paused, func() (pause, bool) {
+		got = p.once(ctx, s)
+		switch {
+		case s.sells || got.Status == 0 || got.Outcome == loadtest.SoldOut:
+			return pause{}, false
+		case got.Outcome == loadtest.Busy:
+			length, _, _ := s.busy.pause(got.Status, got.source)
+			return pause{length, true}, true
 		}
-		from := time.Now()
-		err := loadtest.Sleep(ctx, pause)
-		if busy {
-			slept := time.Since(from)
-			paused, p.paused = paused+slept, p.paused+slept
-		}
-		if err != nil {
-			got.Outcome, got.Error = loadtest.Failed, err.Error()
-			p.timed(s, began, paused)
-			return got
-		}
-	}
-}
-
-// again reports whether a request is sent again after the reply got, and after which pause. busy says that this is
-// because the API is busy. took is how long the step has taken so far.
-func (p *purchase) again(s *step, got *turn, took time.Duration) (pause time.Duration, busy, again bool) {
+		return p.goesOn(s.repeat, got.Status, got.source)
+	})
 	switch {
-	case s.sells || got.Status == 0 || got.Outcome == loadtest.SoldOut:
-		return 0, false, false
-	case got.Outcome == loadtest.Busy:
-		if pause, _, _ = s.busy.pause(got.Status, got.source); p.paused+pause <= busyLimit {
-			return pause, true, true
-		}
+	case errors.Is(ended, errTooBusy):
 		got.Error = fmt.Sprintf("the API is busy, and has been for %v", p.paused.Round(time.Second))
-		return 0, true, false
-	case !p.goesOn(s.repeat, got.Status, got.source):
-		return 0, false, false
+	case errors.Is(ended, errTooLong):
+		got.Outcome = loadtest.Failed
+		got.Error = fmt.Sprintf("not decided within %v: %s", s.repeat.limit, got.text)
+	case ended != nil:
+		got.Outcome, got.Error = loadtest.Failed, ended.Error()
 	}
-	if took+s.repeat.every <= s.repeat.limit {
-		return s.repeat.every, false, true
-	}
-	got.Outcome = loadtest.Failed
-	got.Error = fmt.Sprintf("not decided within %v: %s", s.repeat.limit, got.text)
-	return 0, false, false
+	p.timed(s, began, p.paused-before)
+	return got
 }
 
 // timed notes how long a step took.

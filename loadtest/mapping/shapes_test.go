@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,17 +68,7 @@ func (s *shelf) stock() (onHand, held int64) {
 // judge puts load on a shop that has 10 units, and asks for 15.
 func judge(t *testing.T, handler http.Handler, text, sku string) *loadtest.Result {
 	t.Helper()
-	file, err := mapping.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	target, err := mapping.NewTarget(server.URL, "s3cret", 4, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(target.Close)
+	target, file := reach(t, handler, text, 4)
 	r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
 		Strategy: file.Name(), SKU: sku, Stock: 10, Requests: 15, Concurrency: 4,
 		Recheck: new(time.Duration), Late: time.Millisecond,

@@ -12,22 +12,29 @@ import (
 	"example.com/stock/loadtest/mapping"
 )
 
-// canned returns a target whose service answers each path with a text.
-func canned(t testing.TB, text string, replies map[string]string) *mapping.Target {
+// reach starts a service, and returns the target that a mapping makes of it.
+func reach(t testing.TB, service http.Handler, text string, connections int) (*mapping.Target, *mapping.File) {
 	t.Helper()
-	m, err := mapping.Parse([]byte(text))
+	file, err := mapping.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, replies[r.URL.RequestURI()])
-	}))
+	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
-	target, err := mapping.NewTarget(server.URL, "", 1, m)
+	target, err := mapping.NewTarget(server.URL, "s3cret", connections, file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(target.Close)
+	return target, file
+}
+
+// canned returns a target whose service answers each path with a text.
+func canned(t testing.TB, text string, replies map[string]string) *mapping.Target {
+	t.Helper()
+	target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, replies[r.URL.RequestURI()])
+	}), text, 1)
 	return target
 }
 

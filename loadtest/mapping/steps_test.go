@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,17 +21,7 @@ func buy(t *testing.T, s *stepShop, text string, requests int) *loadtest.Result 
 
 func buyFrom(t *testing.T, s http.Handler, text string, requests int, timeout time.Duration) *loadtest.Result {
 	t.Helper()
-	file, err := mapping.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	target, err := mapping.NewTarget(server.URL, "s3cret", 4, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(target.Close)
+	target, file := reach(t, s, text, 4)
 	r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
 		Strategy: file.Name(), SKU: "shirt", Stock: 10, Requests: cmp.Or(requests, 15), Concurrency: 4,
 		Recheck: new(time.Duration), Late: file.Late(), Timeout: timeout,
@@ -180,15 +169,7 @@ func TestStepsThatFail(t *testing.T) {
 				}
 				return row.trouble
 			}
-			file, err := mapping.Parse([]byte(s.mapping()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewServer(s)
-			target, err := mapping.NewTarget(server.URL, "", 0, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			target, _ := reach(t, s, s.mapping(), 0)
 			s.onHand = 9
 			got := target.Deduct(t.Context(), loadtest.Request{SKU: "shirt", Quantity: 1, RequestID: "r"})
 			if !later && row.decided > 3 { // it was sold before
@@ -198,8 +179,6 @@ func TestStepsThatFail(t *testing.T) {
 				!strings.Contains(got.Error, row.says) {
 				t.Errorf("%s %s, later %v: %+v %+v", row.trouble, row.step, later, got, got.Purchase)
 			}
-			target.Close()
-			server.Close()
 		}
 	}
 	target := canned(t, strings.Replace(stepMapping, "/carts, save", "'/carts/{{held}}', save", 1), nil)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,18 +98,7 @@ func (f *foreign) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *foreign) open(t *testing.T, text string) (*mapping.Target, *mapping.File) {
 	t.Helper()
-	m, err := mapping.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(f)
-	t.Cleanup(server.Close)
-	target, err := mapping.NewTarget(server.URL, "s3cret", 8, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(target.Close)
-	return target, m
+	return reach(t, f, text, 8)
 }
 
 func TestMappedVerdicts(t *testing.T) {
@@ -306,10 +294,6 @@ func TestMappedSaysWhatIsStrange(t *testing.T) {
 
 // A redirect is told as such, and where it leads. After 307 and 308 nothing was done; after 303 something may be.
 func TestMappedRedirects(t *testing.T) {
-	m, err := mapping.Parse([]byte(foreignMapping))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, row := range []struct {
 		status  int
 		outcome loadtest.Outcome
@@ -318,25 +302,19 @@ func TestMappedRedirects(t *testing.T) {
 		{http.StatusPermanentRedirect, loadtest.Failed},
 		{http.StatusSeeOther, loadtest.Unknown},
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://shop.example/take?ref=7#top")
 			w.WriteHeader(row.status)
-		}))
-		target, err := mapping.NewTarget(server.URL, "s3cret", 1, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		}), foreignMapping, 1)
 		got := target.Deduct(t.Context(), loadtest.Request{SKU: "a", Quantity: 1, RequestID: "r"})
 		want := fmt.Sprintf("status %d redirects to https://shop.example/take, which is not followed", row.status)
 		if got.Outcome != row.outcome || got.Location != "https://shop.example/take" || got.Error != want {
 			t.Errorf("%d: %+v", row.status, got)
 		}
-		_, err = target.SetStock(t.Context(), "", "a", 9)
+		_, err := target.SetStock(t.Context(), "", "a", 9)
 		if err == nil || !strings.Contains(err.Error(),
 			"redirects POST /set?item=a&n=9 to https://shop.example/take, which is not followed") {
 			t.Errorf("%d: %v", row.status, err)
 		}
-		target.Close()
-		server.Close()
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -15,19 +14,9 @@ import (
 // try tries a mapping, and returns what was shown.
 func try(t *testing.T, s http.Handler, text, lang string) (found int, shown string) {
 	t.Helper()
-	file, err := mapping.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	target, err := mapping.NewTarget(server.URL, "s3cret", 1, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
+	target, _ := reach(t, s, text, 1)
 	var out strings.Builder
-	found, err = target.Try(t.Context(), "shirt", &out, lang)
+	found, err := target.Try(t.Context(), "shirt", &out, lang)
 	if err != nil {
 		t.Fatal(err)
 	}

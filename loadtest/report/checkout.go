@@ -26,17 +26,6 @@ func (v voice) checkWord(c *checkout.Check) (string, tone) {
 // checkName returns the question of a check.
 func (v voice) checkName(name string) string { return v.in(checkout.Asks(name)) }
 
-// findingWord returns the finding of a checkout as shown.
-func (v voice) findingWord(f loadtest.Finding) (string, tone) {
-	switch f {
-	case loadtest.Holds:
-		return v.say("word.holds"), good
-	case loadtest.Broken:
-		return v.say("word.broken"), bad
-	}
-	return v.say("word.unknown"), odd
-}
-
 // WriteCheckout writes everything about a checkout, for people.
 func WriteCheckout(w io.Writer, r *checkout.Result, style Style) error {
 	if err := phrases.Check(); err != nil {

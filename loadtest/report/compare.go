@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"html/template"
-	"strconv"
 
 	"example.com/stock/loadtest"
 )
@@ -29,7 +28,7 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 		fastest, slowest = max(fastest, r.Latency.Sold), max(slowest, r.Latency.Accepted().P99)
 	}
 	for _, r := range runs {
-		j, f := &r.Verdict, loadtest.FairnessOf(r)
+		j := &r.Verdict
 		row := compareRow{
 			Strategy: r.Plan.Strategy,
 			Store:    r.Plan.Store,
@@ -41,9 +40,9 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 			Sold:     "–",
 			P50:      "–",
 			P99:      "–",
-			Jain:     "–",
+			Jain:     evenness(r),
 			Wait:     "–",
-			Trips:    "–",
+			Trips:    roundTrips(r),
 			Woken:    "–",
 			Oversell: j.OversoldUnits > 0,
 			Hurt:     j.Known && j.LostUnits != 0,
@@ -59,15 +58,10 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 		if j.Known {
 			row.Lost = thousands(j.LostUnits)
 		}
-		if f.Jain > 0 {
-			row.Jain = fmt.Sprintf("%.2f", f.Jain)
+		if ms := loadtest.FairnessOf(r).LongestWaitMS; ms > 0 {
+			row.Wait = millis(ms)
 		}
-		if f.LongestWaitMS > 0 {
-			row.Wait = millis(f.LongestWaitMS)
-		}
-		if n := r.Strategy.RoundTrips; n > 0 {
-			row.Trips, v.Trips = strconv.Itoa(n), true
-		}
+		v.Trips = v.Trips || r.Strategy.RoundTrips > 0
 		if n := r.WakeUps(); n > 0 {
 			row.Woken, v.Woke = fmt.Sprintf("%.1f", n), true
 		}

@@ -95,17 +95,19 @@ func visited() *checkout.Result {
 	return r
 }
 
+// judged returns a checkout as it is read from its history.
+func judged(r *checkout.Result) (*checkout.Result, error) {
+	var file bytes.Buffer
+	if err := checkout.WriteHistory(&file, r); err != nil {
+		return nil, err
+	}
+	return checkout.ReadHistory(&file)
+}
+
 // checkouts is loads for checkouts: for what their histories can have, and for what is then known of a run.
 func checkouts(t *testing.T, show func(field, page string)) {
 	t.Helper()
 	s := &shown{t: t, show: show}
-	judged := func(r *checkout.Result) (*checkout.Result, error) {
-		var file bytes.Buffer
-		if err := checkout.WriteHistory(&file, r); err != nil {
-			t.Fatal(err)
-		}
-		return checkout.ReadHistory(&file)
-	}
 	if _, err := judged(visited()); err != nil {
 		t.Fatal(err)
 	}

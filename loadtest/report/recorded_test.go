@@ -53,9 +53,8 @@ func mustHave(t *testing.T, text string, words ...string) {
 	}
 }
 
-// Real batches are in the order in which they say that they were made, and an order in time explains them, which
-// porcupine has checked. It is noticed if two sales of a batch change places, and if one was answered before it was
-// made.
+// Real batches are in the order in which they say that they were made, and an order in time explains them. It is
+// noticed if two sales of a batch change places, and if one was answered before it was made.
 func TestRecordedBatches(t *testing.T) {
 	r := recorded(t, "merged")
 	v := r.Verdict

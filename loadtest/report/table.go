@@ -46,14 +46,11 @@ func known(c cell) cell {
 func (s Style) columns() []column {
 	return []column{
 		{
-			name: "strategy",
-			text: true,
+			name: "strategy", text: true,
 			cell: func(r *loadtest.Result) (string, tone) { return r.Plan.Strategy, plain },
 		},
 		{
-			name: "store",
-			text: true,
-			drop: 1,
+			name: "store", text: true, drop: 1,
 			cell: func(r *loadtest.Result) (string, tone) { return r.Plan.Store, plain },
 		},
 		{
@@ -61,10 +58,7 @@ func (s Style) columns() []column {
 			cell: soldOnly(func(r *loadtest.Result) string { return fmt.Sprintf("%.0f", r.Latency.Sold) }),
 		},
 		{name: "sent", cell: verdictCount(func(v *loadtest.Verdict) int { return v.Sent }, plain)},
-		{
-			name: "accepted",
-			cell: verdictCount(func(v *loadtest.Verdict) int { return v.Accepted }, plain),
-		},
+		{name: "accepted", cell: verdictCount(func(v *loadtest.Verdict) int { return v.Accepted }, plain)},
 		{name: "busy", cell: verdictCount(func(v *loadtest.Verdict) int { return v.Busy }, plain)},
 		{name: "sold-out", cell: verdictCount(func(v *loadtest.Verdict) int { return v.SoldOut }, plain)},
 		{name: "failed", cell: func(r *loadtest.Result) (string, tone) { return failures(&r.Verdict) }},
@@ -72,33 +66,22 @@ func (s Style) columns() []column {
 			name: "remaining",
 			cell: known(verdictCount(func(v *loadtest.Verdict) int64 { return v.RemainingUnits }, plain)),
 		},
+		{name: "oversold", cell: verdictCount(func(v *loadtest.Verdict) int64 { return v.OversoldUnits }, bad)},
+		{name: "lost", cell: known(verdictCount(func(v *loadtest.Verdict) int64 { return v.LostUnits }, bad))},
 		{
-			name: "oversold",
-			cell: verdictCount(func(v *loadtest.Verdict) int64 { return v.OversoldUnits }, bad),
-		},
-		{
-			name: "lost",
-			cell: known(verdictCount(func(v *loadtest.Verdict) int64 { return v.LostUnits }, bad)),
-		},
-		{
-			name: "p50",
-			drop: 3,
+			name: "p50", drop: 3,
 			cell: soldOnly(func(r *loadtest.Result) string { return loadtest.Millis(r.Latency.Accepted().P50) }),
 		},
 		{
-			name: "p99",
-			drop: 2,
+			name: "p99", drop: 2,
 			cell: soldOnly(func(r *loadtest.Result) string { return loadtest.Millis(r.Latency.Accepted().P99) }),
 		},
 		{
-			name: "rate",
-			drop: 4,
+			name: "rate", drop: 4,
 			cell: func(r *loadtest.Result) (string, tone) { return fmt.Sprintf("%.0f", r.Latency.Rate), plain },
 		},
 		{
-			name: "wake-ups",
-			drop: 1,
-			need: func(r *loadtest.Result) bool { return r.WakeUps() > 0 },
+			name: "wake-ups", drop: 1, need: func(r *loadtest.Result) bool { return r.WakeUps() > 0 },
 			cell: func(r *loadtest.Result) (string, tone) { return fmt.Sprintf("%.1f", r.WakeUps()), plain },
 		},
 		{
@@ -113,31 +96,19 @@ func (s Style) columns() []column {
 			},
 		},
 		{
-			name: "round-trips",
-			drop: 6,
-			need: func(r *loadtest.Result) bool { return r.Strategy.RoundTrips > 0 },
+			name: "round-trips", drop: 6, need: func(r *loadtest.Result) bool { return r.Strategy.RoundTrips > 0 },
 			cell: func(r *loadtest.Result) (string, tone) { return roundTrips(r), plain },
 		},
+		{name: "fair", drop: 4, cell: func(r *loadtest.Result) (string, tone) { return evenness(r), plain }},
 		{
-			name: "fair",
-			drop: 4,
-			cell: func(r *loadtest.Result) (string, tone) { return evenness(r), plain },
-		},
-		{
-			name: "longest-wait",
-			drop: 5,
+			name: "longest-wait", drop: 5,
 			cell: func(r *loadtest.Result) (string, tone) { return longestWait(r), plain },
 		},
 		{
-			name: "verdict",
-			text: true,
-			cell: func(r *loadtest.Result) (string, tone) { return s.word(&r.Verdict) },
+			name: "verdict", text: true,
+			cell: func(r *loadtest.Result) (string, tone) { return voice(s.Lang).findingWord(r.Verdict.Finding) },
 		},
-		{
-			name: "kept",
-			text: true,
-			cell: func(r *loadtest.Result) (string, tone) { return s.kept(&r.Verdict) },
-		},
+		{name: "kept", text: true, cell: func(r *loadtest.Result) (string, tone) { return s.kept(&r.Verdict) }},
 	}
 }
 
@@ -293,12 +264,12 @@ func evenness(r *loadtest.Result) string {
 	if f := loadtest.FairnessOf(r); f.Jain > 0 {
 		return fmt.Sprintf("%.2f", f.Jain)
 	}
-	return "-"
+	return "–"
 }
 
 func longestWait(r *loadtest.Result) string {
 	if f := loadtest.FairnessOf(r); f.LongestWaitMS > 0 {
 		return loadtest.Millis(f.LongestWaitMS)
 	}
-	return "-"
+	return "–"
 }

@@ -96,15 +96,15 @@ func pieces(word string) []string {
 	return append(list, word[from:])
 }
 
-// word returns the finding as shown: in capitals where colour would be red.
-func (s Style) word(v *loadtest.Verdict) (string, tone) {
-	switch {
-	case v.Finding == loadtest.Holds:
-		return s.say("word.holds"), good
-	case v.Finding == loadtest.Broken:
-		return s.say("word.broken"), bad
+// findingWord returns a finding as it is shown.
+func (v voice) findingWord(f loadtest.Finding) (string, tone) {
+	switch f {
+	case loadtest.Holds:
+		return v.say("word.holds"), good
+	case loadtest.Broken:
+		return v.say("word.broken"), bad
 	}
-	return s.say("word.unknown"), odd
+	return v.say("word.unknown"), odd
 }
 
 // kept returns whether the promise was kept, in a word.
@@ -175,24 +175,16 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	writeLatency(&b, &r.Latency, style)
 	writeWarnings(&b, r, style)
 
-	finding, t := style.word(v)
-	b.WriteString("\n  " + style.left(faint, "verdict") + style.paint(t, strings.ToUpper(finding)))
-	if v.Finding == loadtest.Holds {
-		key := "report.sum"
-		if len(v.Limits) == 0 {
-			key = "report.sum-and-versions"
-		}
-		b.WriteString(phrases.Say(key, "initial", v.InitialUnits, "left", v.RemainingUnits,
-			"sold", v.AcceptedUnits).In(style.Lang))
+	sum := "report.sum"
+	if len(v.Limits) == 0 {
+		sum = "report.sum-and-versions"
 	}
-	b.WriteByte('\n')
-	for _, reason := range v.Reasons {
-		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
-	}
+	writeFinding(&b, v.Finding, phrases.Say(sum, "initial", v.InitialUnits, "left", v.RemainingUnits,
+		"sold", v.AcceptedUnits), v.Reasons, style)
 	if !v.LookedAt.IsZero() {
 		line("looked", looked(v, style.Lang))
 	}
-	_, t = style.kept(v)
+	_, t := style.kept(v)
 	b.WriteString(
 		"  " + style.left(faint, "promise") + style.paint(t, style.wrap(v.Sentence.In(style.Lang), label+2)) + "\n")
 	for _, limit := range v.Limits {
@@ -200,6 +192,19 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeFinding writes the finding, with the sum if it holds, and the reasons.
+func writeFinding(b *strings.Builder, f loadtest.Finding, sum words.Text, reasons []loadtest.Reason, style Style) {
+	finding, t := voice(style.Lang).findingWord(f)
+	b.WriteString("\n  " + style.left(faint, "verdict") + style.paint(t, strings.ToUpper(finding)))
+	if f == loadtest.Holds {
+		b.WriteString(sum.In(style.Lang))
+	}
+	b.WriteByte('\n')
+	for _, reason := range reasons {
+		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
+	}
 }
 
 // looked says until when the store was looked at.
@@ -382,19 +387,12 @@ func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	}
 	line("damage", phrases.Say("report.damage", "oversold", i.Oversold, "lost", lost, "collisions", i.Collisions))
 
-	finding, t := style.word(&loadtest.Verdict{Finding: i.Finding})
-	b.WriteString("\n  " + style.left(faint, "verdict") + style.paint(t, strings.ToUpper(finding)))
-	if i.Finding == loadtest.Holds {
-		key := "report.sum"
-		if i.Orders > 0 {
-			key = "inspection.sum-and-orders"
-		}
-		b.WriteString(phrases.Say(key, "initial", i.Initial, "left", i.Remaining, "sold", i.Sold).In(style.Lang))
+	sum := "report.sum"
+	if i.Orders > 0 {
+		sum = "inspection.sum-and-orders"
 	}
-	b.WriteByte('\n')
-	for _, reason := range i.Reasons {
-		b.WriteString(strings.Repeat(" ", label+2) + "- " + style.wrap(reason.Text.In(style.Lang), label+4) + "\n")
-	}
+	writeFinding(&b, i.Finding, phrases.Say(sum, "initial", i.Initial, "left", i.Remaining, "sold", i.Sold),
+		i.Reasons, style)
 	if !i.LookedAt.IsZero() {
 		line("looked", phrases.Say("report.looked-at", "at", voice(style.Lang).when(i.LookedAt)))
 	}

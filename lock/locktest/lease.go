@@ -188,23 +188,23 @@ func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error
 	return s.later(h, next)
 }
 
-// overtake pauses a holder until another process has the key, and then resumes it.
+// overtake freezes a holder until another process has the key, and then thaws it.
 func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *remoteLease, err error) {
 	key := FreshKey()
 	if late, err = s.hold(ctx, one, key); err != nil {
 		return nil, nil, err
 	}
-	if err := one.pause(); err != nil {
+	if err := one.freeze(); err != nil {
 		return nil, nil, err
 	}
 	next, err = s.next(ctx, other, key)
-	if err := errors.Join(err, one.resume()); err != nil {
-		return nil, nil, fmt.Errorf("a holder is paused: %w", err)
+	if err := errors.Join(err, one.thaw()); err != nil {
+		return nil, nil, fmt.Errorf("a holder is frozen: %w", err)
 	}
 	return late, next, nil
 }
 
-func paused(ctx context.Context, s *Scene) error {
+func frozen(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
 		return err

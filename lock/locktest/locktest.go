@@ -10,7 +10,7 @@
 //	func TestContender(t *testing.T) { locktest.Contend(t, harness) }
 //
 // Conform checks each clause that applies to the Promise. Its contenders are separate processes, which run
-// TestContender of the same binary, and which the suite kills, pauses and cuts off. With -short a run takes half a
+// TestContender of the same binary, and which the suite kills, freezes and cuts off. With -short a run takes half a
 // minute. A lock that excludes only callers in its own process needs no servers, and no TestContender.
 //
 // A clause returns an error instead of failing a test, so that tests can check that the clause rejects locks which are
@@ -104,11 +104,11 @@ func Clauses() []Clause {
 				"a waiter before him is killed, too."),
 		shared("CrashPoints", cluster, crashPoints,
 			"So does that of a process that is killed between any two requests of an acquisition."),
-		shared("Paused", cluster, paused,
-			"A holder that is paused past its lease is followed, learns of its loss when it wakes, and has the "+
+		shared("Frozen", cluster, frozen,
+			"A holder that is frozen past its lease is followed, learns of its loss when it wakes, and has the "+
 				"smaller fence."),
-		shared("PausedWaiter", freed, pausedWaiter,
-			"A waiter that is paused for longer than anything that was granted to it, while others come and go, "+
+		shared("FrozenWaiter", freed, frozenWaiter,
+			"A waiter that is frozen for longer than anything that was granted to it, while others come and go, "+
 				"does not hold the key beside another when it wakes, and has the larger fence when its turn has come."),
 		shared("Owner", cluster, owner,
 			"Who lost the key cannot give it away: its release says so, and the next holder keeps it."),

@@ -143,9 +143,9 @@ func (p *process) kill() error {
 	return err
 }
 
-// pause stops the process at any point of its work, and resume continues it.
-func (p *process) pause() error  { return p.cmd.Process.Signal(syscall.SIGSTOP) }
-func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+// freeze stops the process at any point of its work, and thaw continues it.
+func (p *process) freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) thaw() error   { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // usable reports whether the process can serve another clause.
 func (p *process) usable() bool {

@@ -9,10 +9,10 @@ import (
 	"example.com/stock/lock"
 )
 
-// pausedWaiter pauses a process that waits for several keys. Meanwhile every grant to it expires, and other processes
-// hold the keys. It is resumed while another process holds them. Several keys are needed, because the resumed process
+// frozenWaiter freezes a process that waits for several keys. Meanwhile every grant to it expires, and other processes
+// hold the keys. It is thawed while another process holds them. Several keys are needed, because the thawed process
 // has a race between earlier messages and new requests.
-func pausedWaiter(ctx context.Context, s *Scene) error {
+func frozenWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
 		return err
@@ -26,12 +26,12 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 		if err := parallel(keys, keys, func(i int) error { return waits[i].begin(ctx) }); err != nil {
 			return err
 		}
-		if err := list[0].pause(); err != nil {
+		if err := list[0].freeze(); err != nil {
 			return err
 		}
 		err := parallel(keys, keys, func(i int) error { return waits[i].pass(ctx) })
-		if err := errors.Join(err, list[0].resume()); err != nil {
-			return fmt.Errorf("a waiter is paused: %w", err)
+		if err := errors.Join(err, list[0].thaw()); err != nil {
+			return fmt.Errorf("a waiter is frozen: %w", err)
 		}
 		if err := parallel(keys, keys, func(i int) error { return waits[i].end(ctx) }); err != nil {
 			return err
@@ -45,7 +45,7 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 	})
 }
 
-// A wait is the paused process's wait for one key, with the key's holders during the pause.
+// A wait is the frozen process's wait for one key, with the key's holders while it is frozen.
 type wait struct {
 	s                *Scene
 	key              string
@@ -55,7 +55,7 @@ type wait struct {
 	history          []Hold
 }
 
-// begin lets one process hold the key, and lets the process that will be paused wait for it.
+// begin lets one process hold the key, and lets the process that will be frozen wait for it.
 func (w *wait) begin(ctx context.Context) (err error) {
 	if w.first, err = w.s.hold(ctx, w.one, w.key); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (w *wait) begin(ctx context.Context) (err error) {
 	return w.s.queued(ctx, w.one, w.key, 1)
 }
 
-// pass releases the key, which may then be granted to the paused process, and then lets two other processes hold it,
+// pass releases the key, which may then be granted to the frozen process, and then lets two other processes hold it,
 // one after the other.
 func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, w.first); err != nil {
@@ -80,20 +80,20 @@ func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, next); err != nil {
 		return err
 	}
-	time.Sleep(w.s.Lease) // the pause must last for a lease, even if the waiter is granted nothing
+	time.Sleep(w.s.Lease) // it must last for a lease, even if the waiter is granted nothing
 	w.last, err = w.other.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
 	return err
 }
 
-// end waits while another process still holds the key, and then checks that the resumed process gets the key.
+// end waits while another process still holds the key, and then checks that the thawed process gets the key.
 func (w *wait) end(ctx context.Context) error {
-	time.Sleep(w.s.Lease / 2) // a wrong lease of the resumed process would show in this time
+	time.Sleep(w.s.Lease / 2) // a wrong lease of the thawed process would show in this time
 	if err := w.ended(ctx, w.last); err != nil {
 		return err
 	}
 	mine, err := w.come(ctx)
 	if err != nil {
-		return fmt.Errorf("a waiter that was paused: %w", err)
+		return fmt.Errorf("a waiter that was frozen: %w", err)
 	}
 	return w.ended(ctx, mine)
 }

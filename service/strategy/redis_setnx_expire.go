@@ -15,9 +15,9 @@ func redisSetNXExpire() Strategy {
 		},
 		Caveat: Text{
 			EN: "If a holder crashes between its two commands, nobody gets the lock again, unless contenders are " +
-				"configured to repair a key without expiry. There is no fence: a holder that was paused past its " +
+				"configured to repair a key without expiry. There is no fence: a holder that was frozen past its " +
 				"lease (10 s, not renewed) still writes. It is not fair.",
-			ZH: "持有者若在两条命令之间崩溃，后来者永远拿不到锁，除非开启对“无过期时间”键的修复；没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入；不公平。",
+			ZH: "持有者若在两条命令之间崩溃，后来者永远拿不到锁，除非开启对“无过期时间”键的修复；没有栅栏令牌：冻结超过租约（10 秒，不续期）的持有者仍会写入；不公平。",
 		},
 		Needs:      []string{Redis},
 		Promise:    new(teaching.SetNXExpire).Promise(),

@@ -19,9 +19,9 @@ func redlock() Strategy {
 		},
 		Caveat: Text{
 			EN: "There is no fence: its random tokens have no order, so no store can refuse the write of a holder " +
-				"that was paused past its lease, or that lost its majority when a node's clock jumped. It is not " +
+				"that was frozen past its lease, or that lost its majority when a node's clock jumped. It is not " +
 				"fair. A node that was restarted does not count for the time of one lease.",
-			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“暂停超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
+			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“冻结超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
 		},
 		Needs:      []string{Redlock},
 		Promise:    new(redislock.Redlock).Promise(),

@@ -17,9 +17,9 @@ func zkEphemeral() Strategy {
 		},
 		Caveat: Text{
 			EN: "It is not fair, and a wait may never end: the fastest waiter gets the lock. It is slow: serving n " +
-				"waiters costs n(n+1)/2 wake-ups, each with a write to the ensemble. A paused process may notice " +
+				"waiters costs n(n+1)/2 wake-ups, each with a write to the ensemble. A frozen process may notice " +
 				"too late that its session has expired (the fence refuses its write).",
-			ZH: "不公平，等待也没有上限：谁快谁得。也不快：服务完 n 个等待者要惊醒 n(n+1)/2 次，每次都要写一次集群。被暂停的进程不能及时发现会话过期（其写入由栅栏令牌拒绝）。",
+			ZH: "不公平，等待也没有上限：谁快谁得。也不快：服务完 n 个等待者要惊醒 n(n+1)/2 次，每次都要写一次集群。被冻结的进程不能及时发现会话过期（其写入由栅栏令牌拒绝）。",
 		},
 		Needs:      []string{ZooKeeper},
 		Promise:    new(zklock.Ephemeral).Promise(),

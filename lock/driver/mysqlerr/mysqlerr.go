@@ -7,30 +7,61 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The error numbers that other packages name. Meanings has all of them.
+// The error numbers that this project distinguishes, by their names in the documentation of the servers.
 const (
-	Checkread       = 1020 // MariaDB from 11.6: a row has changed since the snapshot
-	DiskFull        = 1021
-	BadNull         = 1048
-	ServerShutdown  = 1053
-	BadField        = 1054
-	DupEntry        = 1062
-	NoSuchThread    = 1094
-	KillDenied      = 1095
-	RecordFileFull  = 1114 // InnoDB's answer when its disk is full, or a data file has its largest size
-	TableAccess     = 1142
-	NoSuchTable     = 1146
-	TooManyOfUser   = 1203
-	LockWaitTimeout = 1205 // also MariaDB's answer to NOWAIT
-	Deadlock        = 1213
-	OptionPrevents  = 1290 // such as --read-only
-	Interrupted     = 1317 // KILL QUERY
-	BinlogFormat    = 1665
-	ReadOnlyTx      = 1792
-	StatementTime   = 1969 // MariaDB: max_statement_time
-	ExecutionTime   = 3024 // MySQL: max_execution_time
-	LockNowait      = 3572 // MySQL's answer to NOWAIT
-	CheckViolated   = 3819 // MySQL; Of knows MariaDB's by its SQLSTATE
+	Checkread        = 1020 // MariaDB from 11.6: a row has changed since the snapshot
+	DiskFull         = 1021
+	ErrorOnWrite     = 1026
+	GetErrno         = 1030
+	NotKeyfile       = 1034
+	OpenAsReadOnly   = 1036
+	OutOfMemory      = 1037
+	OutOfSortMemory  = 1038
+	TooManyConns     = 1040
+	OutOfResources   = 1041
+	DBAccessDenied   = 1044
+	AccessDenied     = 1045
+	NodeNotReady     = 1047 // Galera
+	BadNull          = 1048
+	BadDB            = 1049
+	ServerShutdown   = 1053
+	BadField         = 1054
+	DupEntry         = 1062
+	NoSuchThread     = 1094
+	KillDenied       = 1095
+	RecordFileFull   = 1114 // InnoDB's answer when its disk is full, or a data file has its largest size
+	HostBlocked      = 1129
+	HostNotAllowed   = 1130
+	TableAccess      = 1142
+	NoSuchTable      = 1146
+	ErrorInCommit    = 1180
+	CrashedOnUsage   = 1194
+	CrashedOnRepair  = 1195
+	TooManyOfUser    = 1203
+	LockWaitTimeout  = 1205 // also MariaDB's answer to NOWAIT
+	LockTableFull    = 1206
+	ReadLocked       = 1223
+	Deadlock         = 1213
+	UserLimit        = 1226
+	OptionPrevents   = 1290 // such as --read-only
+	Interrupted      = 1317 // KILL QUERY
+	BadValue         = 1366
+	BinlogImpossible = 1598
+	BinlogFormat     = 1665
+	TooManyTrxs      = 1637
+	Signaled         = 1644 // by a trigger
+	IndexCorrupt     = 1712
+	ReadOnlyTx       = 1792
+	ReadOnlyMode     = 1836
+	InnoDBReadOnly   = 1874
+	ForcedRecovery   = 1881
+	Killed           = 1927 // MariaDB: KILL
+	StatementTime    = 1969 // MariaDB: max_statement_time
+	ExecutionTime    = 3024 // MySQL: max_execution_time
+	HookFailed       = 3100 // MySQL: a plugin failed before or after the commit
+	RolledBack       = 3101 // MySQL: a plugin, such as group replication, refused the commit
+	LockNowait       = 3572 // MySQL's answer to NOWAIT
+	CheckViolated    = 3819 // MySQL; Of knows MariaDB's by its SQLSTATE
 )
 
 // An Outcome is what an error proves about the transaction in which it occurs.
@@ -93,63 +124,68 @@ func Meanings() []Meaning {
 	return []Meaning{
 		{Checkread, OfStatement, "", false, "InnoDB has rolled back for a row that changed; it may be run again"},
 		{DiskFull, OfStatement, full, true, row},
-		{1026 /* ErrorOnWrite */, Unknown, files, false, binlog},
-		{1030 /* GetErrno */, Unknown, "engine-failed", false, engines},
-		{1034 /* NotKeyfile */, OfStatement, damaged, false, row},
-		{1036 /* OpenAsReadOnly */, OfStatement, readOnly, false, "of a table that a statement would change"},
-		{1037 /* OutOfMemory */, Unknown, memory, false, engines},
-		{1038 /* OutOfSortMemory */, OfStatement, memory, false, "of a statement that sorts"},
-		{1040 /* TooManyConns */, NotCommitted, conns, false, login},
-		{1041 /* OutOfResources */, Unknown, memory, false, engines},
-		{1044 /* DBAccessDenied */, OfStatement, denied, false, login},
-		{1045 /* AccessDenied */, OfStatement, denied, false, login},
+		{ErrorOnWrite, Unknown, files, false, binlog},
+		{GetErrno, Unknown, "engine-failed", false, engines},
+		{NotKeyfile, OfStatement, damaged, false, row},
+		{OpenAsReadOnly, OfStatement, readOnly, false, "of a table that a statement would change"},
+		{OutOfMemory, Unknown, memory, false, engines},
+		{OutOfSortMemory, OfStatement, memory, false, "of a statement that sorts"},
+		{TooManyConns, NotCommitted, conns, false, login},
+		{OutOfResources, Unknown, memory, false, engines},
+		{DBAccessDenied, OfStatement, denied, false, login},
+		{AccessDenied, OfStatement, denied, false, login},
 		{
-			1047 /* NodeNotReady, of Galera */, NotCommitted, "lost-its-galera-cluster", false,
+			NodeNotReady, NotCommitted, "lost-its-galera-cluster", false,
 			"the node refuses every statement, COMMIT included, and has rolled back what was open",
 		},
 		{BadNull, OfStatement, "", false, "of a value"},
-		{1049 /* BadDB */, OfStatement, "no-database", false, names},
+		{BadDB, OfStatement, "no-database", false, names},
 		{ServerShutdown, Unknown, ended, false, endless},
 		{BadField, OfStatement, "old-schema", false, names},
 		{DupEntry, OfStatement, "", false, "of a value"},
-		{KillDenied, OfStatement, "cannot-kill", false, "of KILL"},
+		{
+			KillDenied, OfStatement, "cannot-kill", false, "of KILL",
+		},
 		{RecordFileFull, OfStatement, full, true, row},
-		{1129 /* HostBlocked */, NotCommitted, host, false, login},
-		{1130 /* HostNotAllowed */, NotCommitted, host, false, login},
+		{HostBlocked, NotCommitted, host, false, login},
+		{HostNotAllowed, NotCommitted, host, false, login},
 		{TableAccess, OfStatement, denied, false, names},
 		{NoSuchTable, OfStatement, "no-schema", false, names},
-		{1180 /* ErrorInCommit */, Unknown, files, false, engines},
-		{1194 /* CrashedOnUsage */, OfStatement, damaged, false, row},
-		{1195 /* CrashedOnRepair */, OfStatement, damaged, false, row},
+		{ErrorInCommit, Unknown, files, false, engines},
+		{CrashedOnUsage, OfStatement, damaged, false, row},
+		{CrashedOnRepair, OfStatement, damaged, false, row},
 		{TooManyOfUser, OfStatement, conns, false, login},
 		{
 			LockWaitTimeout, NotCommitted, "", false,
 			"of a row; a COMMIT that waits for FLUSH TABLES WITH READ LOCK is rolled back",
 		},
-		{1206 /* LockTableFull */, OfStatement, "no-room-for-locks", false, "InnoDB has rolled the transaction back"},
-		{1223 /* ReadLocked */, NotCommitted, "tables-locked", false, begun},
+		{
+			LockTableFull, OfStatement, "no-room-for-locks", false,
+			"InnoDB has rolled the transaction back",
+		},
+		{ReadLocked, NotCommitted, "tables-locked", false, begun},
 		{Deadlock, NotCommitted, "", false, "rolled back by InnoDB, or at COMMIT by another node of a Galera cluster"},
-		{1226 /* UserLimit */, OfStatement, conns, false, begun},
+		{UserLimit, OfStatement, conns, false, begun},
 		{OptionPrevents, NotCommitted, readOnly, false, begun},
 		{Interrupted, Unknown, ended, false, endless},
-		{1366 /* BadValue */, OfStatement, "", false, "of a value"},
-		{1598 /* BinlogImpossible */, Unknown, files, false, binlog},
+		{BadValue, OfStatement, "", false, "of a value"},
+		{BinlogImpossible, Unknown, files, false, binlog},
 		{
 			BinlogFormat, OfStatement, byRow, false,
 			"of a statement that would change a row: a binary log of statements cannot repeat READ COMMITTED",
 		},
-		{1637 /* TooManyTrxs */, OfStatement, "too-many-transactions", false, "of the first row that is written"},
-		{1644 /* Signaled */, OfStatement, "refused-by-a-trigger", false, "of a row"},
-		{1712 /* IndexCorrupt */, OfStatement, damaged, false, row},
+		{TooManyTrxs, OfStatement, "too-many-transactions", false, "of the first row that is written"},
+		{Signaled, OfStatement, "refused-by-a-trigger", false, "of a row"},
+		{IndexCorrupt, OfStatement, damaged, false, row},
 		{ReadOnlyTx, NotCommitted, readOnly, false, begun},
-		{1836 /* ReadOnlyMode */, NotCommitted, readOnly, false, begun},
-		{1874 /* InnoDBReadOnly */, OfStatement, readOnly, false, row},
-		{1881 /* ForcedRecovery */, OfStatement, readOnly, false, row},
-		{1927 /* Killed, of MariaDB */, Unknown, ended, false, endless},
+		{ReadOnlyMode, NotCommitted, readOnly, false, begun},
+		{InnoDBReadOnly, OfStatement, readOnly, false, row},
+		{ForcedRecovery, OfStatement, readOnly, false, row},
+		{Killed, Unknown, ended, false, endless},
 		{StatementTime, Unknown, late, false, endless},
 		{ExecutionTime, OfStatement, late, false, "of a SELECT alone"},
-		{3100 /* HookFailed, of MySQL */, Unknown, "plugin-failed", false, "the plugin may run behind the commit"},
-		{3101 /* RolledBack, of MySQL */, NotCommitted, "", false, "a plugin refused the commit"},
+		{HookFailed, Unknown, "plugin-failed", false, "the plugin may run behind the commit"},
+		{RolledBack, NotCommitted, "", false, "says so itself"},
 		{LockNowait, OfStatement, "", false, "of a row"},
 		{CheckViolated, OfStatement, "", false, "of a value"},
 	}
