@@ -304,6 +304,9 @@ func taken(ctx context.Context, s *Scene) (err error) {
 	case fence <= late.Fence() || fence > next.Fence():
 		return fmt.Errorf("fence %d of a holder, %d of its eviction, %d of the next", late.Fence(), fence, next.Fence())
 	}
+	if !s.Renews {
+		return next.Release()
+	}
 	select {
 	case <-late.Done():
 	case <-time.After(s.Lease + s.timeout):

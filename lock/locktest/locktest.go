@@ -115,9 +115,9 @@ func Clauses() []Clause {
 		shared("Evicted", generational, evicted,
 			"If only the answer to the release shows that the key was lost, the caller and the observer are told "+
 				"all the same."),
-		shared("Taken", renewsFences, taken,
-			"A holder whose key was taken away and given to another learns it from its next renewal. The eviction's "+
-				"fence lies between theirs."),
+		shared("Taken", generational, taken,
+			"The fence of an eviction lies between those of the holders before it and after it. A holder that renews "+
+				"learns of it from its next renewal."),
 		apart("StatementLimit", limited, statementLimit,
 			"A waiter waits on although the server ends every statement that takes longer than a moment."),
 		shared("Cuts", cluster, cuts,
@@ -152,7 +152,6 @@ func expires(h Harness) bool      { return cluster(h) && (!h.Renews || h.Promise
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func limited(h Harness) bool      { return cluster(h) && blocking(h) && h.Limit != nil }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
-func renewsFences(h Harness) bool { return generational(h) && h.Renews }
 func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
 
 // cluster reports whether the lock excludes other processes and has servers for it.
