@@ -163,7 +163,7 @@ func (c *Class) tidy(t *testing.T) {
 	c.votes = nil
 	c.mu.Unlock()
 	if open {
-		_ = c.Vote(false, Question{})
+		_ = c.Vote(false, Question{}, nil)
 	}
 	c.school.mu.Lock()
 	clear(c.school.students)

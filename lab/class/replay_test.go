@@ -139,8 +139,8 @@ func TestALoadIsReplayed(t *testing.T) {
 	s.until("the end is shown", end)
 	s.until("it is red, in the judge's words", race+` && document.querySelector("#verdict").textContent.includes("`+
 		v.Sentence.In("zh")+`")`)
-	s.until("overlaps are drawn", `Number(document.querySelector("#holds").dataset.overlap) > 0`)
-	s.until("instances are there", `document.querySelectorAll(".app").length === 3`)
+	s.until("overlaps are drawn", `Number(document.body.dataset.overlap) > 0`)
+	s.until("instances are there", `["app-1", "app-2", "app-3"].every(n => document.querySelector("#back").textContent.includes(n))`)
 	s.press(kb.Home)
 	s.until("it has not begun", figures("100 0 0 0"))
 	ask[any](s, `document.querySelector("#p-play").click(); null`)

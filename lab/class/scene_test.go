@@ -19,7 +19,7 @@ func TestASceneDuringASlowRun(t *testing.T) {
 	servertest.Eventually(t, time.Minute, "a request of the slow run has the lock", func() (found bool, seen string) {
 		c.look(func(s *State) {
 			for _, r := range s.reqs {
-				found = found || thinking(r.seen)
+				found = found || r.seen.Phase == "thinks"
 			}
 			seen = fmt.Sprint(len(s.reqs))
 		})

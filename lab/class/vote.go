@@ -1,7 +1,6 @@
 package class
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,17 +21,26 @@ func (q *Question) check() error {
 	if utf8.RuneCountInString(q.Asked) > maxAsked || q.Asked != "" && !printable(q.Asked) {
 		return wrong("asked", "asked", "most", maxAsked)
 	}
-	if q.About != "" && !slices.ContainsFunc(scenes(), func(s scene) bool { return s.name == q.About }) {
+	if _, known := sceneOf(q.About); q.About != "" && !known {
 		return wrong("scene", "not_listed")
 	}
 	return nil
 }
 
-// Vote opens a vote, or with on false closes it. Counts are hidden while it is open, so that students think for
-// themselves. The next run closes it.
-func (c *Class) Vote(on bool, q Question) error {
+// maxHands is the largest number of hands for one choice.
+const maxHands = 999
+
+// Vote opens a vote, or with on false closes it. hands are those that the teacher has counted, by choice; they are added
+// to the votes of the phones. Counts are hidden while it is open, so that students think for themselves. The next run
+// closes it.
+func (c *Class) Vote(on bool, q Question, hands []int) error {
 	if err := q.check(); err != nil {
 		return err
+	}
+	for _, n := range hands[:min(len(hands), choices)] {
+		if err := within("hands", n, 0, maxHands); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	if on {
@@ -41,6 +49,9 @@ func (c *Class) Vote(on bool, q Question) error {
 	}
 	c.ballot = on
 	counts := c.countVotes()
+	for i := range min(len(hands), choices) {
+		counts[i] += hands[i]
+	}
 	e := RunEvent{Kind: voting, On: on, Votes: counts, About: c.question.About, Asked: c.question.Asked}
 	c.mu.Unlock()
 	c.note(e)
