@@ -262,7 +262,7 @@ function faceOf(m, one, inside, h = m.h) {
   const keyed = m.goods ? { key: one.good ?? 0 } : m.plan.scene === 'same_key' ? { key: (one.same || one.n) === 1 ? 0
     : 1 } : undefined
   const face = {
-    id: one.id, one, h, name: one.name, q, app: m.appOf(one), state, badge: sign, keyed, low: one.twin && one.n === 2,
+    id: one.id, one, h: one.name.length > 6 ? Math.min(h, 40) : h, name: one.name, q, app: m.appOf(one), state, badge: sign, keyed, low: one.twin && one.n === 2,
     plate: m.plan.fenced && m.plan.scene?.startsWith('frozen') ? one.fence : 0, star: isWoken(m, one),
   }
   return { ...face, w: tokenWidth(face) }
