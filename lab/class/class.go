@@ -132,7 +132,7 @@ func env(token string, o *Options) []string {
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
 		"STOCK_WAIT=60s", "STOCK_WORK=60s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=500ms",
 		"STOCK_LOCK_SETNX_LEASE=" + millis(lease), "STOCK_LOCK_WATCHDOG_LEASE=" + millis(lease),
-		"STOCK_REDLOCK_LEASE=" + millis(max(lease, time.Duration(float64(time.Second)/cmp.Or(o.pace, 1)))),
+		"STOCK_REDLOCK_LEASE=" + max(o.scaled(lease), time.Second).String(), // the shortest that it takes
 		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=" + millis(session),
 		"STOCK_LOCK_HANDOVER=false",
 	}

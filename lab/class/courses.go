@@ -133,7 +133,7 @@ func killedHolder(p *play) {
 	if !p.until(a, stands) {
 		return
 	}
-	b, c := p.buyer("B", 1, beforeWrite), p.buyer("C", 1, beforeWrite)
+	b, c := p.buyer("B", 1, beforeWrite), p.buyer("C", 2, beforeWrite)
 	if !p.until(b, waits) || !p.until(c, waits) || !p.stop(2) {
 		return
 	}

@@ -44,7 +44,7 @@ type RunEvent struct {
 	Server string     `json:"server,omitempty"` // standing: its name; leased: who reported it
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
 	Count  uint64     `json:"count,omitempty"`  // gap: steps lost in transit; rate: requests not sent
-	On     bool       `json:"on,omitempty"`     // pause: all sales pause at every point; voting: open; rate: on; stop: waits
+	On     bool       `json:"on,omitempty"`     // pause: at every point; voting: open; rate: on; stop: waits
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students who have joined
 	N      int        `json:"n,omitempty"`      // stop: its number in the scene
@@ -108,7 +108,7 @@ type RunPlan struct {
 	Seconds    int    `json:"seconds,omitempty"` // duration of the rate; 0: until stopped
 	ThinkMS    int    `json:"think_ms"`
 	Goods      int    `json:"goods,omitempty"` // SKUs, each with Stock units and its own lock; 0: one
-	Instances  int    `json:"instances"`       // number that get requests: 1 or 3
+	Instances  int    `json:"instances"`       // that get requests, of 3
 	Unfenced   bool   `json:"unfenced,omitempty"`
 	IgnoreLoss bool   `json:"deaf,omitempty"` // continue after the lease is lost
 	Scene      string `json:"scene,omitempty"`

@@ -32,9 +32,12 @@ var points = map[string][]string{
 	"queue":      {`sold === 30 && stock === 70`, `count("wakes") < 60`},
 	"masters":    {`sold === 0`, `document.querySelectorAll(".master.down").length === 3`},
 	"four_goods": {`sold === 7 && stock === 33`, `tok(2).classList.contains("again")`},
-	"same_key":   {`sold === 2 && stock === 8`, `tok(2).classList.contains("again")`},
-	"atomic":     {`sold === 50 && stock === 0`, `count("writes") === 50`},
-	"merged":     {`sold === 50 && stock === 0`, `count("writes") < 50`},
+	"same_key": {
+		`sold === 2 && stock === 8`, `tok(2).classList.contains("again")`,
+		`tok(2).getAttribute("aria-label").includes("sent with the key of request 1")`,
+	},
+	"atomic": {`sold === 50 && stock === 0`, `count("writes") === 50`},
+	"merged": {`sold === 50 && stock === 0`, `count("writes") < 50`},
 }
 
 // watching is a script that notes what is shown for a moment only.
@@ -133,10 +136,13 @@ const clipped = `(() => {
 	for (const e of document.querySelectorAll('#picture text')) {
 		const box = e.getBoundingClientRect()
 		if (box.left < 0 || box.right > 1280 || box.bottom > 720) bad.push('outside: ' + e.textContent)
-		if (Number(e.getAttribute('font-size')) < 20 && !e.closest('.tok')) bad.push('small: ' + e.textContent)
+		if (Number(e.getAttribute('font-size')) < 20) bad.push('small: ' + e.textContent)
 	}
-	const last = document.querySelector('#line').lastElementChild.getBoundingClientRect()
-	if (last.right > 1280 || document.documentElement.scrollHeight > innerHeight) bad.push('the page does not fit')
+	for (const e of document.querySelectorAll('#verdict, #counts, #stops')) {
+		if (e.getBoundingClientRect().right > 1262) bad.push('outside: ' + e.textContent)
+	}
+	if (document.querySelector('#scene.long')) bad.push('a caption in two lines')
+	if (document.documentElement.scrollHeight > innerHeight) bad.push('the page does not fit')
 	return bad
 })()`
 

@@ -49,7 +49,7 @@ func (c *Class) check(p *RunPlan) error {
 	} else {
 		p.Seconds = 0
 	}
-	if p.Instances != 1 {
+	if p.Instances < 1 || p.Instances > 3 {
 		p.Instances = 3
 	}
 	p.Exclusive, p.Scope, p.Fenced = s.Promise.Exclusive, s.Promise.Scope, s.Promise.Fenced
@@ -107,7 +107,7 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	open := c.ballot
 	c.mu.Unlock()
 	if open {
-		_ = c.Vote(false, Question{}, nil) // closing cannot fail
+		_ = c.CloseVote(nil) // without hands it cannot fail
 	}
 	units := p.Stock * int64(max(1, p.Goods))
 	c.note(RunEvent{Kind: runBegan, Run: run, Plan: &p})
@@ -172,7 +172,8 @@ func (c *Class) fire(s shot) (id string) {
 		key = s.again
 	}
 	request := loadtest.Request{
-		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skusOf(run, &p)[s.good], Quantity: 1, RequestID: id, IdempotencyKey: key,
+		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skusOf(run, &p)[s.good], Quantity: 1, RequestID: id,
+		IdempotencyKey: key,
 		Lab: loadtest.LabOptions{
 			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced,
 			IgnoreLoss: p.IgnoreLoss, Pause: s.pause,

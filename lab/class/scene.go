@@ -14,48 +14,47 @@ import (
 type scene struct {
 	name, key string
 	stops     int
+	sales     int64 // with which it ends
+	race      bool  // it ends with a lost update
 	plan      RunPlan
 	course    func(*play)
 }
 
 // scenes returns the scenes in the order of the hour in docs/class.md, which "next scene" follows.
 func scenes() []scene {
-	one := func(name, key string, stops int, strategy string, stock int64, requests int, course func(*play)) scene {
-		return scene{name, key, stops, RunPlan{
-			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests,
-		}, course}
+	plan := func(strategy string, stock int64, requests int) RunPlan {
+		return RunPlan{
+			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests, Instances: min(requests, 3),
+		}
 	}
-	after := func(think int, s scene) scene {
-		s.plan.ThinkMS = think
-		return s
-	}
-	frozen := func(name, key string, unfenced bool) scene {
-		s := one(name, key, 6, "redis-watchdog", 10, 2, frozenHolder)
-		s.plan.Unfenced, s.plan.IgnoreLoss = unfenced, true
-		return s
-	}
-	alone := after(150, one("mutex_one", "d", 3, "local-mutex", 100, 30, throughout))
-	alone.plan.Instances = 1
-	goods := one("four_goods", "4", 5, "redis-watchdog", 10, 8, fourGoods)
-	goods.plan.Goods = 4
+	slow := plan("none", 100, 30)
+	slow.ThinkMS = 1500 // three sales every 0.6 s, each of 1.5 s: some seven at a time, for some 7 s
+	alone := plan("local-mutex", 100, 30)
+	alone.ThinkMS, alone.Instances = 150, 1
+	fenced := plan("redis-watchdog", 10, 2)
+	fenced.IgnoreLoss = true
+	unfenced := fenced
+	unfenced.Unfenced = true
+	goods := plan("redis-watchdog", 10, 8)
+	goods.Goods = 4
+	const race, right = true, false
 	return []scene{
-		// Three sales every 0.6 s, each of 1.5 s: some seven at a time, for some 7 s.
-		after(1500, one("no_lock", "s", 3, "none", 100, 30, inTurn)),
-		one("two_buyers", "a", 4, "none", 1, 2, twoBuyers),
-		one("one_lock", "g", 4, "redis-watchdog", 1, 2, oneLock),
-		alone,
-		one("mutex_three", "5", 3, "local-mutex", 100, 30, threeInside),
-		one("watchdog", "l", 3, "redis-watchdog", 10, 2, renewed),
-		one("killed_holder", "z", 5, "zk-ephemeral", 10, 3, killedHolder),
-		frozen("frozen_unfenced", "h", true),
-		frozen("frozen_fenced", "j", false),
-		one("herd", "x", 4, "zk-ephemeral", 100, 30, crowded),
-		one("queue", "c", 4, "zk-sequential", 100, 30, crowded),
-		one("masters", "m", 5, "redlock", 10, 2, dyingMasters),
-		goods,
-		one("same_key", "6", 4, "redis-watchdog", 10, 3, sameKey),
-		one("atomic", "y", 3, "atomic", 50, 100, slowStore),
-		one("merged", "u", 3, "merged", 50, 100, slowStore),
+		{"no_lock", "s", 3, 30, race, slow, inTurn},
+		{"two_buyers", "a", 4, 2, race, plan("none", 1, 2), twoBuyers},
+		{"one_lock", "g", 4, 1, right, plan("redis-watchdog", 1, 2), oneLock},
+		{"mutex_one", "d", 3, 30, right, alone, throughout},
+		{"mutex_three", "5", 3, 30, race, plan("local-mutex", 100, 30), threeInside},
+		{"watchdog", "l", 3, 2, right, plan("redis-watchdog", 10, 2), renewed},
+		{"killed_holder", "z", 5, 2, right, plan("zk-ephemeral", 10, 3), killedHolder},
+		{"frozen_unfenced", "h", 6, 2, race, unfenced, frozenHolder},
+		{"frozen_fenced", "j", 6, 1, right, fenced, frozenHolder},
+		{"herd", "x", 4, 30, right, plan("zk-ephemeral", 100, 30), crowded},
+		{"queue", "c", 4, 30, right, plan("zk-sequential", 100, 30), crowded},
+		{"masters", "m", 5, 0, right, plan("redlock", 10, 2), dyingMasters},
+		{"four_goods", "4", 5, 7, right, goods, fourGoods},
+		{"same_key", "6", 4, 2, right, plan("redis-watchdog", 10, 3), sameKey},
+		{"atomic", "y", 3, 50, right, plan("atomic", 50, 100), slowStore},
+		{"merged", "u", 3, 50, right, plan("merged", 50, 100), slowStore},
 	}
 }
 

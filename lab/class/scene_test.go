@@ -28,6 +28,7 @@ func TestASceneDuringASlowRun(t *testing.T) {
 	c.mu.Lock()
 	asking := c.asking
 	c.mu.Unlock()
+	c.Auto(true)
 	if err := c.Play("frozen_unfenced"); err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,8 @@ func checkLoopback(addr string) error {
 // wallAssets are the parts of the page.
 func wallAssets() []string {
 	return []string{
-		"wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
+		"wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js", "words.js", "words.json",
+		"theme.css", "icon.svg",
 	}
 }
 
@@ -321,7 +322,10 @@ func (c *Class) do(o order) error {
 	case "fault":
 		return c.Fault(o.Server, o.Act)
 	case "vote":
-		return c.Vote(o.On, o.Vote, o.Hands)
+		if o.On {
+			return c.Ask(o.Vote)
+		}
+		return c.CloseVote(o.Hands)
 	case "onward":
 		c.Onward()
 		return nil

@@ -1,6 +1,7 @@
 package class
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,32 +31,42 @@ func (q *Question) check() error {
 // maxHands is the largest number of hands for one choice.
 const maxHands = 999
 
-// Vote opens a vote, or with on false closes it. hands are those that the teacher has counted, by choice; they are added
-// to the votes of the phones. Counts are hidden while it is open, so that students think for themselves. The next run
-// closes it.
-func (c *Class) Vote(on bool, q Question, hands []int) error {
+// Ask opens a vote. Counts are hidden while it is open, so that students think for themselves. The next run closes it.
+func (c *Class) Ask(q Question) error {
 	if err := q.check(); err != nil {
 		return err
 	}
-	for _, n := range hands[:min(len(hands), choices)] {
+	c.mu.Lock()
+	c.votes, c.question, c.ballot = make(map[int]int), q, true
+	e := c.voted(make([]int, choices))
+	c.mu.Unlock()
+	c.note(e)
+	return nil
+}
+
+// CloseVote closes the vote. To the votes of the phones it adds the hands that the teacher has counted, by choice.
+func (c *Class) CloseVote(hands []int) error {
+	hands = append(hands, make([]int, choices)...)[:choices]
+	for _, n := range hands {
 		if err := within("hands", n, 0, maxHands); err != nil {
 			return err
 		}
 	}
 	c.mu.Lock()
-	if on {
-		c.votes = make(map[int]int)
-		c.question = q
-	}
-	c.ballot = on
-	counts := c.countVotes()
-	for i := range min(len(hands), choices) {
-		counts[i] += hands[i]
-	}
-	e := RunEvent{Kind: voting, On: on, Votes: counts, About: c.question.About, Asked: c.question.Asked}
+	c.ballot = false
+	e := c.voted(hands)
 	c.mu.Unlock()
 	c.note(e)
 	return nil
+}
+
+// voted returns the event of the vote as it is now. c.mu must be held.
+func (c *Class) voted(hands []int) RunEvent {
+	counts := slices.Clone(hands)
+	for _, choice := range c.votes {
+		counts[choice]++
+	}
+	return RunEvent{Kind: voting, On: c.ballot, Votes: counts, About: c.question.About, Asked: c.question.Asked}
 }
 
 // cast records or changes the vote of a student. It returns false if the vote is closed.
@@ -65,9 +76,7 @@ func (c *Class) cast(student, choice int) bool {
 	if on {
 		c.votes[student] = choice
 	}
-	e := RunEvent{
-		Kind: voting, On: true, Votes: c.countVotes(), About: c.question.About, Asked: c.question.Asked,
-	}
+	e := c.voted(make([]int, choices))
 	c.mu.Unlock()
 	if on {
 		c.note(e)
@@ -83,12 +92,4 @@ func (c *Class) ballotOf(student int) (on bool, choice *int, asked Question) {
 		choice = &v
 	}
 	return c.ballot, choice, c.question
-}
-
-func (c *Class) countVotes() []int {
-	counts := make([]int, choices)
-	for _, choice := range c.votes {
-		counts[choice]++
-	}
-	return counts
 }

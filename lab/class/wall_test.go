@@ -71,7 +71,12 @@ func (s *screen) open(address string, width, height int64) {
 		chromedp.WaitReady(chromedp.CSS("body[data-ready]"))); err != nil {
 		s.t.Fatal(err)
 	}
-	// The text of a part that can be seen.
+	s.keeps()
+}
+
+// keeps gives the page a function for the text of a part that can be seen.
+func (s *screen) keeps() {
+	s.t.Helper()
 	ask[any](s, `window.$v = (selector) => {
 		const e = document.querySelector(selector)
 		return e?.checkVisibility({visibilityProperty: true}) ? e.textContent : ""
@@ -153,12 +158,37 @@ const shown = `[...document.querySelectorAll(".figure b")].map(b => b.textConten
 // figures is true if that is what they are.
 func figures(want string) string { return fmt.Sprintf("%s === %q", shown, want) }
 
-// By hand and without a mouse: all requests pause and go step by step, one is held before its write by its menu while
-// another sells, so that an update is lost, and an instance freezes and wakes.
+// By hand and without a mouse: all requests pause and go step by step; one is held before its write by its menu while
+// another sells, so that an update is lost; a sale is sent again with its key; an instance freezes and wakes; requests
+// come at a rate, and what is no rate is refused in the language of the page; a run is looked at again.
 func TestByHand(t *testing.T) {
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
+	if hash := ask[string](s, `location.hash`); hash != "" {
+		t.Error("the key stays in the address, for all to read")
+	}
+	s.stepByStep()
+	s.press("2w.")
+	s.until("app-2 is frozen", `document.querySelector('.server.frozen')?.dataset.server === "app-2"`)
+	s.press("w")
+	s.until("it is awake", `!document.querySelector(".server.frozen")`)
+	s.atARate()
+	c.rest(t)
+	const said = `["#verdict", "#heading", "#scene", "#truth"].map($v).join("|")`
+	s.until("it is right", `document.body.dataset.verdict === "kept" && !$v("#rate-name").includes("Stop")`)
+	live := ask[string](s, said+" + "+shown)
+	s.press("i")
+	s.until("the run is seen again", `document.body.dataset.ready && !document.querySelector("#player").hidden`)
+	s.keeps()
+	s.until("as it was", said+" + "+shown+" === "+fmt.Sprintf("%q", live))
+	s.press(kb.Escape)
+	s.until("the wall is back", `document.body.dataset.ready && document.querySelector("#player").hidden`)
+	s.refused(2)
+}
+
+func (s *screen) stepByStep() {
+	s.t.Helper()
 	ask[any](s, `strategy.value = "none"; stock.value = 10; requests.value = 1; think.value = 0; null`)
 	s.press("p")
 	s.until("it is paused", `document.querySelector("#b-pause").getAttribute("aria-pressed") === "true"`)
@@ -168,6 +198,10 @@ func TestByHand(t *testing.T) {
 	s.until("it has read", token1+`.classList.contains("stands") && `+token1+`.textContent.includes("10")`)
 	s.press("p")
 	s.until("one is sold", figures("9 1 0 0"))
+	ask[any](s, token1+`.dispatchEvent(new Event("click")); document.querySelector("#menu-again").click()
+		document.querySelector("#menu").close(); null`)
+	s.until("the same key sells nothing", `document.querySelectorAll(".tok.replayed").length === 1 && `+
+		figures("9 1 0 0"))
 	ask[any](s, `think.value = 2000; null`)
 	s.begin("f")
 	s.until("it thinks", token1+`?.dataset.phase === "thinks"`)
@@ -180,14 +214,22 @@ func TestByHand(t *testing.T) {
 	s.until("the other is sold", figures("9 1 0 0"))
 	ask[any](s, token1+`.dispatchEvent(new Event("click")); document.querySelector("#menu-go").click(); null`)
 	s.until("an update is lost", race+" && "+figures("9 2 0 1"))
-	s.press("2w.")
-	s.until("app-2 is frozen", `document.querySelector('.server.frozen')?.dataset.server === "app-2"`)
-	s.press("w")
-	s.until("it is awake", `!document.querySelector(".server.frozen")`)
-	if hash := ask[string](s, `location.hash`); hash != "" {
-		t.Error("the key stays in the address, for all to read")
-	}
-	s.quiet()
+	ask[any](s, `document.querySelector("#menu").close(); null`)
+}
+
+func (s *screen) atARate() {
+	s.t.Helper()
+	ask[any](s, `strategy.value = "atomic"; stock.value = 1000; rate.value = 201; null`)
+	s.press("r")
+	s.until("it says why not", `$v("#alert").includes("Rate per second: from 1 to 200")`)
+	s.press("er")
+	s.until("in Chinese, too", `$v("#alert").includes("每秒请求数：应在 1 到 200 之间")`)
+	s.press("e")
+	ask[any](s, `rate.value = 40; null`)
+	s.begin("r")
+	s.until("it can be stopped", `$v("#rate-name").includes("Stop") && $v("#heading").includes("40 requests/s")`)
+	s.until("many are sold", `Number($v("#f-sold b")) > 20`)
+	s.press("r")
 }
 
 // Both pages fit every screen in both languages and both themes, say nothing that has no text, and ask nobody else.
@@ -198,7 +240,7 @@ func TestPagesFit(t *testing.T) {
 	if err := c.Fire(plan); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Vote(true, Question{}, nil)
+	_ = c.Ask(Question{})
 	joined := false
 	for _, lang := range []string{"en", "zh"} {
 		for _, theme := range servertest.Some(1, []string{"light", "dark"}) {
@@ -251,6 +293,7 @@ func (s *screen) fits(what string, width int64) {
 		s.t.Errorf("%s: no text %.40s", what, rest)
 	}
 	if dir := os.Getenv("CLASS_SHOTS"); dir != "" {
+		s.until("all is where it belongs", `document.getAnimations().every(a => a.playState !== "running")`)
 		png, err := chromedp.Run(s, chromedp.CaptureScreenshot())
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(what, " ", "-")+".png"), png, 0o644)
@@ -258,27 +301,5 @@ func (s *screen) fits(what string, width int64) {
 		if err != nil {
 			s.t.Error(err)
 		}
-	}
-}
-
-// It makes docs/wall.png: see docs/refresh.
-func TestPictureOfTheWall(t *testing.T) {
-	path := os.Getenv("CLASS_PICTURE")
-	if path == "" {
-		t.Skip("CLASS_PICTURE names no file")
-	}
-	c := own(t)
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1280, 720)
-	c.auto.Store(true)
-	s.begin("a")
-	s.until("two buyers have one unit", `document.querySelector("#scene.done")`)
-	time.Sleep(time.Second) // the requests get to where they belong
-	png, err := chromedp.Run(s, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(path, png, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }

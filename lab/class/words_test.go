@@ -29,7 +29,7 @@ func TestWords(t *testing.T) {
 	for _, kind := range []string{"locked", "process", "none", "free"} {
 		want = append(want, "watch_own_"+kind)
 	}
-	for _, key := range []string{"wakes", "writes", "refused", "late", "silent"} {
+	for _, key := range []string{"wakes", "writes", "refused", "silent"} {
 		want = append(want, "count_"+key)
 	}
 	asked := regexp.MustCompile(`(?:data-t|data-hint|data-label)="(\w+)"|\bt\('(\w+)'`)

@@ -23,7 +23,8 @@ export const wideOf = (words, size) => wide(String(words).replace('→', '→→
 export function outline(app, x, y, w, h) {
   if (app % 3 === 0) {
     const c = Math.min(24, h * 0.3)
-    return `M${x + c} ${y}H${x + w - c}L${x + w} ${y + c}V${y + h - c}L${x + w - c} ${y + h}H${x + c}L${x} ${y + h - c}V${y + c}Z`
+    return `M${x + c} ${y}H${x + w - c}L${x + w} ${y + c}V${y + h - c}L${x + w - c} ${y + h}H${x + c}` +
+      `L${x} ${y + h - c}V${y + c}Z`
   }
   const r = app % 3 === 2 ? Math.min(w, h) / 2 : Math.min(9, h / 5)
   const turn = (a, b) => `A${r} ${r} 0 0 1 ${a} ${b}`
@@ -36,7 +37,8 @@ const signs = {
   no: ['--red', (s) => `M${-s} ${-s}L${s} ${s}M${s} ${-s}L${-s} ${s}`],
   dead: ['--ink', (s) => `M${-s} ${-s}L${s} ${s}M${s} ${-s}L${-s} ${s}`],
   pause: ['--amber', (s) => `M${-s * 0.5} ${-s}V${s}M${s * 0.5} ${-s}V${s}`],
-  again: ['--violet', (s) => `M${s} ${-s * 0.2}A${s} ${s} 0 1 0 ${s * 0.75} ${s * 0.65}M${s * 1.1} ${-s * 0.9}V${-s * 0.1}H${s * 0.3}`],
+  again: ['--violet', (s) => `M${s} ${-s * 0.2}A${s} ${s} 0 1 0 ${s * 0.75} ${s * 0.65}` +
+    `M${s * 1.1} ${-s * 0.9}V${-s * 0.1}H${s * 0.3}`],
   late: ['--red', (s) => `M0 ${-s}V0L${s * 0.75} ${s * 0.45}`],
   twin: ['--red', (s) => `M0 ${-s}V${s * 0.3}M0 ${s * 0.85}V${s}`],
 }
@@ -109,7 +111,7 @@ export function requestBox(one) {
   out += say(x, sizeOf(h) * 0.36, sizeOf(h), name, `${q || keyed ? '' : 'm'} ${halo}`)
   x += wideOf(name, sizeOf(h)) + h * 0.16
   if (keyed) {
-    out += key(keyed.key, x + h * 0.3, 0, h * 0.28)
+    out += key(keyed.key, x + h * 0.3, 0, h * 0.31)
     x += h * 1.25
   }
   if (q) out += say(x, quantityOf(h) * 0.36, quantityOf(h), q, halo)
@@ -135,9 +137,10 @@ function burst(h) {
 /** An arrow from x to end. */
 export function arrow(x, end, y, colour, dash) {
   const back = end < x ? 1 : -1
-  return path(`M${x} ${y}H${end + back * 16}`, 'arrow', {
-    stroke: `var(${colour})`, ...(dash ? { 'stroke-dasharray': '14 7' } : {}),
-  }) + mark('path', { d: `M${end + back * 24} ${y - 16}L${end} ${y}L${end + back * 24} ${y + 16}Z`, fill: `var(${colour})` })
+  const fill = `var(${colour})`
+  const head = `M${end + back * 24} ${y - 16}L${end} ${y}L${end + back * 24} ${y + 16}Z`
+  return path(`M${x} ${y}H${end + back * 16}`, 'arrow',
+    { stroke: fill, ...(dash ? { 'stroke-dasharray': '14 7' } : {}) }) + mark('path', { d: head, fill })
 }
 
 /** Words on a plate. */

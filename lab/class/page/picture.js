@@ -16,55 +16,79 @@ const within = ['in', 'read', 'thinks', 'writes', 'wrote']
 
 /** What the picture is made of: the run, its requests and its servers. */
 export function modelOf(store, about, now) {
-  const run = store.get('run') ?? { n: 0 }
-  const plan = run.plan
-  const vote = store.get('voting')
+  const { plan, at: began = 0 } = store.get('run') ?? {}
+  const caption = store.get('caption')
   const list = [...store.under('t')].map(([id, one]) => ({
-    ...one, id, name: one.who || String(one.n), sold: one.phase === 'done' && one.outcome === 'accepted' && !one.replayed,
+    ...one, id, name: one.who || String(one.n),
+    sold: one.phase === 'done' && one.outcome === 'accepted' && !one.replayed,
   })).sort((a, b) => a.n - b.n)
   const numberOf = (app) => about.apps.indexOf(app) + 1
   const m = {
-    run, plan, list, now, vote, numberOf, appOf: (one) => numberOf(one.app) || 1, leases: store.get('leases') ?? [],
-    goods: plan?.goods > 1, masters: plan?.strategy === 'redlock' && store.get('masters')?.answers,
+    plan, began, list, now, vote: store.get('voting'),
+    ended: caption?.phase === 'done' && caption.key.startsWith('stop_'), stop: store.get('stop'),
+    verdict: store.get('verdict') ?? {}, leases: store.get('leases') ?? [],
     exclusive: Boolean(plan?.exclusive), shared: plan?.exclusive && plan.scope === 'cluster',
-    process: plan?.scope === 'process', queue: plan?.strategy === 'zk-sequential' ? store.get('queue')?.answers ?? [] : [],
-    stop: store.get('stop'), verdict: store.get('verdict') ?? {},
+    process: plan?.scope === 'process', zookeeper: Boolean(plan?.strategy.startsWith('zk-')),
+    goods: plan?.goods > 1, keyed: plan?.scene === 'same_key',
+    fences: plan?.fenced && plan.scene?.startsWith('frozen'),
+    masters: plan?.strategy === 'redlock' && store.get('masters')?.answers,
+    queue: plan?.strategy === 'zk-sequential' ? store.get('queue')?.answers ?? [] : [],
+    running: list.some((one) => one.phase !== 'done'),
+    numberOf, appOf: (one) => numberOf(one.app) || 1,
+    nameOf: (req) => list.find((one) => one.id === req)?.name ?? '',
+    bands: (server) => store.get(`faults:${server}`) ?? [],
+    stateOf: (server) => store.get(`server:${server}`) ?? 'up',
   }
-  m.running = list.some((one) => one.phase !== 'done')
   m.from = list.length ? Math.min(...list.map((one) => one.fired || now)) : now
   m.to = m.running ? Math.max(now, m.from) : Math.max(m.from, ...list.map((one) => one.ended || 0))
-  m.nameOf = (req) => list.find((one) => one.id === req)?.name ?? ''
-  m.bands = (server) => store.get(`faults:${server}`) ?? []
-  m.stateOf = (server) => store.get(`server:${server}`) ?? 'up'
   m.faultOf = (one) => m.bands(one.app).find((b) => b.from > one.fired && (!one.ended || b.from <= one.ended))
-  const few = plan?.scene && plan.requests <= 3 && plan.scene !== 'same_key'
-  m.apps = about.apps.filter((app, i) => list.some((one) => one.app === app) ||
-    (plan?.instances === 1 ? i === 0 : few ? i < 2 : true)).slice(0, 4)
-  if (!few && list.length > 0 && plan?.instances !== 1 && list.length < 3 && !m.running) m.apps = about.apps.slice(0, 3)
-  const n = Math.max(list.length, plan?.requests ?? 0)
-  m.h = n <= 3 ? (m.apps.length > 2 ? 68 : 100) : n <= 8 ? 54 : n <= 40 ? 40 : 20
+  m.lostBy = (one) => m.leases.find((l) => l.req === one.id && l.over && l.expired)
+  const used = (app, i) => i < (plan?.instances || 3) || list.some((one) => one.app === app)
+  m.apps = about.apps.filter(used).slice(0, 4)
+  m.h = heightOf(Math.max(list.length, plan?.requests ?? 0), m.apps.length)
   return m
+}
+
+/** The height of a request: as large as a row has room for. */
+function heightOf(requests, rows) {
+  if (requests > 40) return 20
+  if (requests > 8) return 40
+  if (requests > 3) return 54
+  return rows > 2 ? 68 : 100
 }
 
 /** Returns the picture: what is behind the requests, the requests with their places, and what is before them. */
 export function pictureOf(m) {
   const p = { back: '', front: '', tokens: [], overlap: 0 }
+  const voted = m.vote && hasAnswers(m)
+  if (voted) p.back += answers(m.vote, rightAnswer(m))
   if (!m.plan) return p
   const crowd = m.shared && !m.goods && Math.max(m.list.length, m.plan.requests) > 8
   const lanes = m.goods ? [0, 1, 2, 3] : crowd ? [0] : m.apps
   const tall = (board.bottom - topOf) / lanes.length
   p.back += heads(m, crowd || m.goods) + gate(m, tall)
   lanes.forEach((lane, i) => {
-    const own = m.list.filter((one) => m.goods ? (one.good ?? 0) === lane : crowd || one.app === lane || !one.app
-      && i === 0)
+    const own = m.list.filter((one) => m.goods ? (one.good ?? 0) === lane : crowd || (one.app || m.apps[0]) === lane)
     const box = { top: topOf + i * tall, bottom: topOf + (i + 1) * tall - 6 }
-    p.back += floor(m, lane, box)
-    fill(m, p, own, box, lane, crowd)
+    if (m.goods || m.stateOf(lane) === 'up') p.back += floor(box)
+    fill(m, p, own, box, crowd)
   })
   p.back += shelf(m)
-  if (m.vote && (m.vote.on || m.vote.votes.some((n) => n > 0))) p.back += answers(m.vote)
-  else p.back += below(m, p)
+  if (!voted) p.back += below(m, p)
   return p
+}
+
+/** Whether the answers of a vote take the place of the chart: it is open, or nothing has run since, or its scene is
+ * over. */
+function hasAnswers({ vote, began, ended, plan }) {
+  if (vote.on) return true
+  return vote.votes.some((n) => n > 0) && (vote.at > began || ended && vote.about === plan.scene)
+}
+
+/** The place of the right answer. All questions of scenes are asked so that it is yes if the scene ends wrong. */
+function rightAnswer({ vote, began, verdict }) {
+  if (vote.on || vote.at > began) return -1
+  return verdict.code === 'race' ? 0 : 1
 }
 
 function heads(m, joined) {
@@ -89,12 +113,8 @@ function heads(m, joined) {
     board.bottom - 6 - topOf, 'row', { rx: 10 }) : out
 }
 
-function floor(m, lane, { top, bottom }) {
-  const faulted = !m.goods && m.bands && m.stateOf(String(lane)) !== 'up'
-  if (faulted) return ''
-  return rect(area.inside.left, top + 2, area.inside.right - area.inside.left - 2, bottom - top - 4, 'inside',
-    { rx: 8 })
-}
+const floor = ({ top, bottom }) => rect(area.inside.left, top + 2, area.inside.right - area.inside.left - 2,
+  bottom - top - 4, 'inside', { rx: 8 })
 
 /** The lock: one gate for all instances, a gate for each, or none. It says who holds it. */
 function gate(m, tall) {
@@ -117,29 +137,32 @@ function gate(m, tall) {
     const size = one.name.length > 2 ? 34 : 56
     out += path(outline(m.appOf(one), gateX - 44, topOf + 78, 88, 88), `box ${ended ? 'no' : 'in'}`) +
       say(gateX, topOf + 122 + size * 0.36, size, one.name, 'm')
-    if (ended) out += path(`M${gateX - 50} ${topOf + 172}L${gateX + 50} ${topOf + 72}`, '',
-      { stroke: 'var(--red)', 'stroke-width': 9 })
+    if (ended) {
+      const struck = `M${gateX - 50} ${topOf + 172}L${gateX + 50} ${topOf + 72}`
+      out += path(struck, '', { stroke: 'var(--red)', 'stroke-width': 9 })
+    }
   } else out += say(gateX, topOf + 130, 30, t('open'), 'm')
   if (one && lease) {
-    const what = m.plan.strategy.startsWith('zk-') ? 'session' : 'lease_word'
+    const what = m.zookeeper ? 'session' : 'lease_word'
     const times = lease.times ? ` ↻${lease.times}` : ''
     out += remaining(gateX, topOf + 184, ended ? 0 : leftOf(m, lease), lease.full / 1000, t(what) + times)
   }
-  return out + say(gateX, board.bottom - 14, 20, serverOf(m.plan), 'm c-amber')
+  return out + say(gateX, board.bottom - 14, 20, serverOf(m), 'm c-amber')
 }
 
-const serverOf = (plan) => plan.strategy.startsWith('zk-') ? 'ZooKeeper' : plan.strategy.startsWith('mysql') ? 'MySQL' : 'Redis'
+function serverOf(m) {
+  if (m.zookeeper) return 'ZooKeeper'
+  return m.plan.strategy.startsWith('mysql') ? 'MySQL' : 'Redis'
+}
 
 /** Who holds the lock, as its server says. Until it has said so, it is whoever is inside. */
-function holderOf(m, good = 0) {
-  const own = m.leases.filter((l) => (l.good ?? 0) === good)
-  const lease = own.at(-1)
-  const found = lease && m.list.find((one) => one.id === lease.req)
-  const inside = m.list.find((one) => (one.good ?? 0) === good && within.includes(one.phase) && one.id !== lease?.req)
-  if (lease && !lease.over && found && !(inside && found.phase === 'done')) return { one: found, lease }
-  if (inside && !(lease?.expired && inside.fired < lease.from)) return { one: inside }
-  if (lease?.over && lease.expired && found) return { one: found, lease, ended: true }
-  return {}
+function holderOf(m) {
+  const lease = m.leases.at(-1)
+  const named = lease && m.list.find((one) => one.id === lease.req)
+  const next = m.list.find((one) => within.includes(one.phase) && one !== named)
+  if (named && !lease.over && !(next && named.phase === 'done')) return { one: named, lease }
+  if (next && !(lease?.expired && next.fired < lease.from)) return { one: next }
+  return named && lease.over && lease.expired ? { one: named, lease, ended: true } : {}
 }
 
 /** The seconds that a lease still has. A session of ZooKeeper runs out from when its instance died or froze. */
@@ -150,16 +173,17 @@ function leftOf(m, lease) {
   return Math.max(0, lease.full / 1000 - (fault ? (m.now - fault.from) / 1e6 : 0))
 }
 
+/** The lock of an instance, or of a SKU. */
 function smallGate(m, y, good, app) {
-  const inside = m.list.find((one) => within.includes(one.phase)
-    && (good === undefined ? one.app === app : (one.good ?? 0) === good))
+  const own = (one) => good === undefined ? one.app === app : (one.good ?? 0) === good
+  const inside = m.list.find((one) => within.includes(one.phase) && own(one))
   const high = good === undefined ? 86 : 62
   let out = rect(area.lock.left, y - high / 2, 130, high, `gate ${inside ? '' : 'free'}`, { rx: 12 }) +
     padlock(area.lock.left + 30, y - 10, 16, Boolean(inside))
   if (good !== undefined) return out + key(good, area.lock.left + 70, y, 17)
-  if (inside) out += path(outline(m.numberOf(app), area.lock.left + 58, y - 30, 60, 60), 'box in') +
+  if (!inside) return out
+  return out + path(outline(m.numberOf(app), area.lock.left + 58, y - 30, 60, 60), 'box in') +
     say(area.lock.left + 88, y + 12, inside.name.length > 2 ? 24 : 34, inside.name, 'm')
-  return out
 }
 
 /** The masters of Redlock: each says who has the key. A majority is the lock. */
@@ -183,35 +207,35 @@ function circles(m) {
     : 'm c-red')
 }
 
-/** Puts the requests of a lane into their places. */
-function fill(m, p, own, box, lane, crowd) {
+/** Puts the requests of a lane into their places: who waits, or never got in, before the gate; all others behind it. */
+function fill(m, p, own, box, crowd) {
   const dots = m.h <= 20
   const few = m.list.length <= 3
-  const done = own.filter((one) => one.phase === 'done')
-  const went = (one) => one.holds?.length > 0
-  let waiting = own.filter((one) => one.phase === 'sent' || one.phase === 'waits')
+  const waiting = own.filter((one) => one.phase === 'sent' || one.phase === 'waits')
+  const inside = own.filter((one) => within.includes(one.phase))
+  const done = own.filter((one) => one.phase === 'done').sort((a, b) => b.ended - a.ended)
+  const out = done.filter((one) => one.replayed || !one.holds && !one.sold)
+  const past = done.filter((one) => !out.includes(one))
   if (m.queue.length) waiting.sort((a, b) => m.queue.indexOf(a.id) - m.queue.indexOf(b.id))
-  let inside = own.filter((one) => within.includes(one.phase))
-  const left = done.filter((one) => one.replayed || !went(one) && !one.sold)
-  const over = done.filter((one) => !left.includes(one)).sort((a, b) => b.ended - a.ended)
-  const still = few || dots || m.list.length <= 8
-  if (still) waiting = [...left, ...waiting]
-  inside = dots ? [...inside, ...over] : few ? [...inside, ...over].sort((a, b) => a.n - b.n) : [...inside,
-    ...over.slice(0, crowd ? 1 : 4)]
-  const middle = (box.top + box.bottom) / 2
-  const closed = waiting.some((one) => one.phase !== 'done') && (m.process
-    || m.shared) && (inside.some((one) => one.phase !== 'done') || few && m.leases.at(-1) && !m.leases.at(-1).over)
-  const room = { left: area.waiting.left + 4, right: area.waiting.right - (closed && !crowd ? 32 : 6), ...box }
-  const rest = flow(waiting.map((one) => faceOf(m, one, false)), room, -1, p)
+  const behind = [...inside, ...(crowd ? past.slice(0, 1) : past)]
+  if (few) behind.sort((a, b) => a.n - b.n)
+
+  const held = few ? m.leases.length > 0 && !m.leases.at(-1).over : inside.length > 0
+  const closed = waiting.length > 0 && !crowd && (m.process || m.shared) && (held || inside.length > 0)
+  const before = crowd ? waiting : [...out, ...waiting]
+  const room = { left: area.waiting.left + 4, right: area.waiting.right - (closed ? 32 : 6), ...box }
+  const rest = flow(before.map((one) => faceOf(m, one, false)), room, -1, p)
   if (rest > 0) p.front += say(area.waiting.left + 10, box.bottom - 8, 22, t('hidden', { n: rest }), 'halo')
-  if (closed && !crowd) p.back += barrier(area.lock.left - 26, middle, Math.min(104, box.bottom - box.top - 12))
-  if (m.queue.length && crowd) p.back += queueLine(p.tokens)
-  if (m.plan.strategy === 'merged' && dots) batches(m, p, inside, box)
-  else {
-    const more = flow(inside.map((one) => faceOf(m, one, true, crowd ? 56 : m.h)),
-      { left: area.inside.left + 8, right: area.inside.right - 30, ...box }, few ? 0 : 1, p)
-    if (more > 0) p.front += say(area.inside.right - 12, box.bottom - 8, 22, t('hidden', { n: more }), 'e halo')
+  if (closed) {
+    p.back += barrier(area.lock.left - 26, (box.top + box.bottom) / 2, Math.min(104, box.bottom - box.top - 12))
   }
+  if (m.queue.length && crowd) p.back += queueLine(p.tokens)
+  if (m.plan.strategy === 'merged' && dots) return batches(m, p, behind, box)
+  const latest = behind.slice(0, 60) // more have no room
+  const hidden = flow(latest.map((one) => faceOf(m, one, true, crowd ? 56 : m.h)),
+    { left: area.inside.left + 8, right: area.inside.right - 30, ...box }, few ? 0 : 1, p)
+  const more = hidden + behind.length - latest.length
+  if (more > 0) p.front += say(area.inside.right - 8, box.bottom - 8, 22, t('hidden', { n: more }), 'e halo')
   if (few) for (const one of own) p.front += reachesStore(m, p, one)
 }
 
@@ -231,11 +255,12 @@ function flow(faces, room, way, p) {
     lines.at(-1).push(f)
     used += f.w + gap
   }
-  const fit = Math.max(1, Math.floor((room.bottom - room.top - 4) / (h + gap)))
+  const below = h > 40 ? 8 : 4
+  const fit = Math.max(1, Math.floor((room.bottom - room.top + below) / (h + below)))
   const shown = lines.slice(0, fit)
   const middle = (room.top + room.bottom) / 2
   shown.forEach((line, i) => {
-    const y = middle + (i - (shown.length - 1) / 2) * (h + gap)
+    const y = middle + (i - (shown.length - 1) / 2) * (h + below)
     const whole = line.reduce((sum, f) => sum + f.w + gap, -gap)
     let x = way < 0 ? room.right : way > 0 ? room.left : (room.left + room.right - whole) / 2
     for (const f of line) {
@@ -246,24 +271,39 @@ function flow(faces, room, way, p) {
   return faces.length - shown.reduce((sum, line) => sum + line.length, 0)
 }
 
+/** The state of a request, which its border shows, and its badge. */
+function lookOf(m, one, late) {
+  const fault = one.phase !== 'done' && one.app && m.stateOf(one.app)
+  if (one.outcome === 'no_reply' || fault === 'killed') return ['dead', 'dead']
+  if (one.replayed) return ['again', 'again']
+  if (one.sold && one.twin) return ['twin', late ? 'late' : 'twin']
+  if (one.sold) return ['sold', 'yes']
+  if (one.phase === 'done') return ['no', late ? 'late' : 'no']
+  if (fault === 'frozen') return ['frozen', 'pause']
+  return [within.includes(one.phase) ? 'in' : 'waits', '']
+}
+
+/** What a request has read, and written. */
+function changeOf(one) {
+  if (one.read === undefined || one.replayed) return ''
+  const wrote = one.wrote !== undefined && (one.sold || one.phase === 'wrote')
+  return wrote ? `${one.read}→${one.wrote}` : String(one.read)
+}
+
+function keyOf(m, one) {
+  if (m.goods) return { key: one.good ?? 0 }
+  return m.keyed ? { key: (one.same || one.n) === 1 ? 0 : 1 } : undefined
+}
+
 /** How a request looks. */
 function faceOf(m, one, inside, h = m.h) {
-  const fault = one.phase !== 'done' && one.app && m.stateOf(one.app)
-  const dead = one.outcome === 'no_reply' || fault === 'killed'
-  const lost = m.leases.find((l) => l.req === one.id && l.expired && l.over)
-  const late = lost && (one.wrote_at > lost.over || one.than)
-  const [state, sign] = dead ? ['dead', 'dead'] : one.replayed ? ['again', 'again'] : one.twin && one.sold ? ['twin',
-    late ? 'late' : 'twin']
-    : one.sold ? ['sold', 'yes'] : one.phase === 'done' ? ['no', late ? 'late'
-      : 'no'] : fault === 'frozen' ? ['frozen', 'pause']
-    : within.includes(one.phase) ? ['in', ''] : ['waits', '']
-  const wrote = one.wrote !== undefined && (one.sold || one.phase === 'wrote')
-  const q = !inside || one.read === undefined || one.replayed ? '' : wrote ? `${one.read}→${one.wrote}` : String(one.read)
-  const keyed = m.goods ? { key: one.good ?? 0 } : m.plan.scene === 'same_key' ? { key: (one.same || one.n) === 1 ? 0
-    : 1 } : undefined
+  const lost = m.lostBy(one)
+  const late = Boolean(lost && (one.wrote_at > lost.over || one.than))
+  const [state, sign] = lookOf(m, one, late)
   const face = {
-    id: one.id, one, h: one.name.length > 6 ? Math.min(h, 40) : h, name: one.name, q, app: m.appOf(one), state, badge: sign, keyed, low: one.twin && one.n === 2,
-    plate: m.plan.fenced && m.plan.scene?.startsWith('frozen') ? one.fence : 0, star: isWoken(m, one),
+    id: one.id, one, h: one.name.length > 6 ? Math.min(h, 40) : h, name: one.name, q: inside ? changeOf(one) : '',
+    app: m.appOf(one), state, badge: sign, keyed: keyOf(m, one), low: one.twin && one.n === 2,
+    plate: m.fences ? one.fence : 0, star: isWoken(m, one),
   }
   return { ...face, w: tokenWidth(face) }
 }
@@ -296,10 +336,9 @@ function batches(m, p, inside, box) {
     const y = (box.top + box.bottom) / 2
     if (x + w > area.inside.right) break
     p.back += bar(x, y - h / 2, w, h, 'var(--paper)', { rx: 8, stroke: 'var(--ink)', 'stroke-width': 6 })
-    batch.forEach((one, i) => {
-      p.tokens.push({ ...faceOf(m, one, true), x: x + 17 + (i % columns) * 23, y: y - h / 2 + 17
-        + Math.floor(i / columns) * 22 })
-    })
+    batch.forEach((one, i) => p.tokens.push({
+      ...faceOf(m, one, true), x: x + 17 + (i % columns) * 23, y: y - h / 2 + 17 + Math.floor(i / columns) * 22,
+    }))
     x += w + 10
   }
 }
@@ -320,22 +359,18 @@ function reachesStore(m, p, one) {
   if (!one.sold && one.phase !== 'wrote') return ''
   const colour = one.twin ? '--red' : '--green'
   const tie = one.twin && one.with?.[0] > one.n ? tieOf(m, p, one) : ''
-  return tie + arrow(right + 4, end - 4, face.y, colour, one.twin) + (right < 930 ? label((right + end) / 2, face.y,
-    one.wrote, colour) : '')
+  const written = right < 930 ? label((right + end) / 2, face.y, one.wrote, colour) : ''
+  return tie + arrow(right + 4, end - 4, face.y, colour, one.twin) + written
 }
 
 /** Joins two orders that read the same version. */
 function tieOf(m, p, one) {
-  const a = p.tokens.find((f) => f.id === one.id)
-  const b = p.tokens.find((f) => f.one.n === one.with[0])
-  if (!b) {
-    const other = m.list.find((o) => o.n === one.with[0])
-    if (!other) return ''
-    const rows = m.apps.length
-    const y = topOf + (m.apps.indexOf(other.app) + 0.5) * ((board.bottom - topOf) / rows) - 3
-    return joined(a, { x: a.x, w: a.w, y }, one.read)
-  }
-  return joined(a, b, one.read)
+  const [a, b] = [one.n, one.with[0]].map((n) => p.tokens.find((f) => f.one.n === n))
+  if (b) return joined(a, b, one.read)
+  const other = m.list.find((o) => o.n === one.with[0]) // it comes into its row after this one
+  if (!other) return ''
+  const tall = (board.bottom - topOf) / m.apps.length
+  return joined(a, { ...a, y: topOf + (m.apps.indexOf(other.app) + 0.5) * tall - 3 }, one.read)
 }
 
 function joined(a, b, read) {
@@ -357,10 +392,10 @@ function shelf(m) {
   const open = m.vote?.on
   if (v.known && !open) out += say(x, top + 116, 88, v.written, 'm')
   if (open) return out
-  const shield = m.plan.fenced && m.plan.scene?.startsWith('frozen_fenced') && Math.max(0,
-    ...m.list.filter((one) => one.sold).map((one) => one.fence ?? 0))
+  const checks = m.fences && !m.plan.unfenced
+  const shield = checks && Math.max(0, ...m.list.filter((one) => one.sold).map((one) => one.fence ?? 0))
   if (shield) out += say(left + 14, top + 168, 24, t('has_seen')) + fence(shield, right - 36, top + 160)
-  const alarm = v.oversold > 0 ? ['alarm_sold', 'alarm_was'] : v.lost > 0 ? ['alarm_sold', 'alarm_deducted'] : []
+  const alarm = alarmOf(v)
   const from = top + (shield ? 204 : 140)
   const lines = Math.floor((bottom - from - (alarm.length ? 78 : 10)) / 50)
   ledgerOf(m).slice(-lines).forEach((l, i) => {
@@ -370,18 +405,22 @@ function shelf(m) {
       say(left + 22, y + 30, size, l.who, l.twin ? 'halo' : '') + say(right - 20, y + 30, size, l.what,
         `e ${l.twin ? 'halo' : ''}`)
   })
-  alarm.forEach((word, i) => {
-    const n = word === 'alarm_sold' ? v.sold : word === 'alarm_was' ? v.initial : v.initial - v.written
-    out += say(x, bottom - 46 + i * 32, 26, t(word, { n }), 'm c-red')
-  })
+  alarm.forEach((words, i) => { out += say(x, bottom - 46 + i * 32, 26, words, 'm c-red') })
   return out
+}
+
+/** What is wrong, in two lines. */
+function alarmOf(v) {
+  if (v.oversold > 0) return [t('alarm_sold', { n: v.sold }), t('alarm_was', { n: v.initial })]
+  if (v.lost > 0) return [t('alarm_sold', { n: v.sold }), t('alarm_deducted', { n: v.initial - v.written })]
+  return []
 }
 
 /** The writes of the store in their order; the sales of a batch are one. */
 function ledgerOf(m) {
-  const sold = m.list.filter((one) => one.sold && one.read !== undefined).sort((a, b) => (a.wrote_at
-    || a.ended) - (b.wrote_at || b.ended))
-  return [...Map.groupBy(sold, (one) => one.batch || one.id).values()].map((batch) => ({
+  const at = (one) => one.wrote_at || one.ended
+  const sold = m.list.filter((one) => one.sold && one.read !== undefined).sort((a, b) => at(a) - at(b))
+  return writesOf(sold).map((batch) => ({
     who: batch.length > 1 ? `${batch.length} ×` : batch[0].name, twin: batch[0].twin,
     what: `${Math.max(...batch.map((one) => one.read))} → ${Math.min(...batch.map((one) => one.wrote))}`,
   }))
@@ -399,20 +438,22 @@ function goodsOn(m) {
   }).join('')
 }
 
+/** Sales in their order, those of a batch together. */
+const writesOf = (sold) => [...Map.groupBy(sold, (one) => one.batch || one.id).values()]
+
 /** The chart that suits the run. */
 function below(m, p) {
-  if (m.plan.strategy.startsWith('zk-') && m.list.length > 8) return wakeUps(m)
-  if (!m.shared && !m.process && m.plan.strategy !== 'none' && m.list.length > 8) {
-    const writes = ledgerSizes(m)
-    return tallied(t('sold_by_write'), t('writes_sum', { n: m.verdict.sold ?? 0 }), writes, writes.length)
+  const many = m.list.length > 8
+  if (many && m.zookeeper) return wakeUps(m)
+  if (many && m.plan.scope === 'cluster' && !m.exclusive) {
+    const sold = m.list.filter((one) => one.sold).sort((a, b) => a.ended - b.ended)
+    const writes = writesOf(sold).map((batch) => batch.length)
+    return tallied(t('sold_by_write'), t('writes_sum', { n: sold.length }), writes, writes.length)
   }
   const { markup, overlap } = timeline(m)
   p.overlap = overlap
   return markup
 }
-
-const ledgerSizes = (m) => [...Map.groupBy(m.list.filter((one) => one.sold).sort((a, b) => a.ended - b.ended),
-  (one) => one.batch || one.id).values()].map((b) => b.length)
 
 /** How many waiters each release has woken. */
 function wakeUps(m) {

@@ -1,5 +1,5 @@
 // The wall. It shows the frames of the class, and sends the teacher's commands.
-import { choose, has, language, load, other, outcome, t } from './words.js'
+import { choose, has, language, load, other, outcome, t, wide } from './words.js'
 import { Player } from './player.js'
 import { Store } from './store.js'
 import { requestBox } from './pens.js'
@@ -210,16 +210,18 @@ const buttons = (list) => list.map(([name, run]) => {
 function build() {
   stood = ''
   const fault = (server, name) => act({ do: 'fault', server, act: name })
+  const acts = (server) => about.apps.includes(server) ? ['freeze', 'wake', 'kill', 'start']
+    : ['kill', 'start', 'delay', 'cut', 'mend']
   at('servers').replaceChildren(...[...about.apps, ...about.servers].map((server) => {
     const e = element('div', { className: 'server' }, element('b', { textContent: server }),
-      element('span', { className: 'state' }), ...buttons((about.apps.includes(server) ? ['freeze', 'wake', 'kill',
-        'start']
-        : ['kill', 'start', 'delay', 'cut', 'mend']).map((name) => [name, () => fault(server, name)])))
+      element('span', { className: 'state' }),
+      ...buttons(acts(server).map((name) => [name, () => fault(server, name)])))
     e.dataset.server = server
     return e
   }))
   at('strategy').replaceChildren(...about.strategies.map((s) => element('option', {
-    value: s.name, textContent: s.name, disabled: Boolean(s.reason), title: s.reason ?? '', selected: s.name === at('strategy').value,
+    value: s.name, textContent: s.name, disabled: Boolean(s.reason), title: s.reason ?? '',
+    selected: s.name === at('strategy').value,
   })))
   stores()
   at('scenes').querySelector('ol').replaceChildren(...about.scenes.map((s) => {
@@ -276,17 +278,24 @@ function face(id) {
     g.setAttribute('role', 'button')
     g.setAttribute('tabindex', '0')
     g.addEventListener('click', () => menu(id))
-    g.addEventListener('keydown', (e) => (e.key === 'Enter' || e.key === ' ')
-      && (e.stopPropagation(), e.preventDefault(), menu(id)))
+    g.addEventListener('keydown', (e) => {
+      if (e.key !== 'Enter' && e.key !== ' ') return
+      e.stopPropagation()
+      e.preventDefault()
+      menu(id)
+    })
     at('tokens').append(g)
     tokens.set(id, g)
   }
   return g
 }
 
-function describe(id, token) {
-  const parts = [t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome)
-    : t(laneOf[token.phase] ?? 'sent') })]
+const titleOf = (token) => t('token', {
+  n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent'),
+})
+
+function describe(token) {
+  const parts = [titleOf(token)]
   if (token.who) parts.push(token.who)
   if (token.read !== undefined) parts.push(t('token_read', { n: token.read }))
   if (token.wrote !== undefined) parts.push(t('token_wrote', { n: token.wrote }))
@@ -323,7 +332,7 @@ function paint() {
       one.h <= 20 && 'small'].filter(Boolean).join(' ')
     if (g.getAttribute('class') !== names) g.setAttribute('class', names)
     g.dataset.phase = token.phase
-    const said = describe(one.id, store.get(`t:${one.id}`))
+    const said = describe(token)
     if (g.said !== said) g.setAttribute('aria-label', g.said = said)
   }
   for (const [id, g] of tokens) {
@@ -339,9 +348,8 @@ function menu(id) {
   const token = store.get(`t:${id}`)
   if (!token) return
   opened = id
-  at('menu-title').textContent = t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome)
-    : t(laneOf[token.phase] ?? 'sent') })
-  at('menu-what').textContent = describe(id, token)
+  at('menu-title').textContent = titleOf(token)
+  at('menu-what').textContent = describe(token)
   at('menu-go').hidden = !token.point
   at('menu-again').hidden = !token.fired
   for (const b of at('menu-points').children) b.disabled = token.phase === 'done'
@@ -357,11 +365,6 @@ function figure(id, value, on) {
   e.classList.toggle('on', Boolean(on))
 }
 
-function sentence(v) {
-  const said = v.said?.[language()] // texts of a load's judge
-  return said && v.code === 'race' ? `${wrong(v)} ${said}` : said ?? wrong(v)
-}
-
 function wrong(v) {
   if (v.code !== 'race') return t(v.code)
   const parts = []
@@ -375,23 +378,32 @@ function put(e, text) { // a live region must change only with its text, and a l
   if (e.textContent !== text) e.textContent = text
 }
 
-/** The caption of the run, and the counts that are not in the figures. */
+/** What the class reads: the question of a vote, the caption of the run, or the sentence of a load's judge. */
+function captionOf(vote, c) {
+  if (vote) return vote.asked || t(vote.about ? `ask_${vote.about}` : 'question')
+  return c ? t(c.key, c.values) : store.get('verdict')?.said?.[language()] ?? t('idle')
+}
+
+/** The counts that are not in the figures, at most two. */
+function countsOf(plan, n) {
+  const free = plan.scope === 'cluster' && !plan.exclusive
+  return [
+    ['wakes', plan.strategy.startsWith('zk-') ? n.wakes : 0], ['writes', free ? n.writes : 0], ['silent', n.silent],
+    ['refused', n.refused],
+  ].filter(([, value]) => value > 0).slice(0, 2)
+}
+
+/** The caption of the run, and its counts. */
 function story() {
   const c = store.get('caption')
   const vote = voting() ? store.get('voting') : null
   const scene = at('scene')
+  const words = captionOf(vote, c)
+  const list = c && !vote ? countsOf(store.get('run').plan, store.get('tally')) : []
   scene.className = c?.phase ?? ''
   scene.dataset.caption = c?.key ?? ''
-  scene.dataset.asked = vote ? 'true' : ''
-  put(scene, vote ? vote.asked || t(vote.about ? `ask_${vote.about}` : 'question') : c ? t(c.key, c.values) : t('idle'))
-  const n = store.get('tally')
-  const plan = store.get('run')?.plan
-  const list = !n || !c || vote ? [] : [
-    plan?.strategy.startsWith('zk-') && n.wakes > 0 && ['wakes', n.wakes],
-    n.writes > 0 && plan?.scope === 'cluster' && !plan.exclusive && ['writes', n.writes],
-    n.silent > 0 && ['silent', n.silent], n.late > 0 && ['late', n.late], n.refused > n.late && ['refused',
-      n.refused - n.late],
-  ].filter(Boolean).slice(0, 2)
+  scene.classList.toggle('long', wide(words, 17) > 1200 - 240 * list.length)
+  put(scene, words)
   const now = JSON.stringify([list, language()])
   if (at('counts').dataset.now === now) return
   at('counts').dataset.now = now
@@ -421,14 +433,17 @@ function controls() {
   at('store').value = plan.store
 }
 
+function headingOf(plan) {
+  if (plan.scene) return `${t(`scene_${plan.scene}`)} — ${plan.strategy}`
+  return [plan.strategy, plan.store, plan.rate && t('per_second', { n: plan.rate })].filter(Boolean).join(' · ')
+}
+
 function words() {
   const run = store.get('run')
   const v = store.get('verdict') ?? { code: 'idle' }
   const plan = run?.plan
-  put(at('heading'), plan ? [plan.scene && t(`scene_${plan.scene}`),
-    [plan.strategy, plan.store, plan.rate && t('per_second', { n: plan.rate })].filter(Boolean).join(' · ')].filter(Boolean).join(' — ') : t('title'))
-  document.body.classList.toggle('voting', voting())
-  put(at('verdict'), voting() ? t('verdict_hidden') : run?.n > 0 ? sentence(v) : '')
+  put(at('heading'), plan ? headingOf(plan) : t('title'))
+  put(at('verdict'), voting() ? t('verdict_hidden') : run?.n > 0 ? wrong(v) : '')
   at('verdict').className = voting() ? '' : v.code
   controls()
   for (const b of at('scenes').querySelectorAll('li button')) {
@@ -438,9 +453,10 @@ function words() {
   const drawn = store.get('drawn')
   const latest = store.get('drawn_last')
   const unsent = store.get('rate')?.count
-  put(at('dropped'), [v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }), drawn
-    && t('drawn', drawn),
-    latest && t('drawn_last', latest)].filter(Boolean).join(' '))
+  put(at('dropped'), [
+    v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }), drawn && t('drawn', drawn),
+    latest && t('drawn_last', latest),
+  ].filter(Boolean).join(' '))
   at('dropped').hidden = at('dropped').textContent === ''
   const some = run?.n > 0 && !voting()
   figure('f-stock', some ? v.written : '–')
@@ -478,8 +494,8 @@ function standing() {
     e.className = `server ${state}${chosen === name ? ' chosen' : ''}`
     put(e.querySelector('.state'), t(state))
     const can = {
-      freeze: state === 'up', wake: state === 'frozen', kill: state !== 'killed' && state !== 'starting', start: state === 'killed',
-      delay: state === 'up', cut: state === 'up', mend: state === 'slow' || state === 'cut',
+      freeze: state === 'up', wake: state === 'frozen', kill: state !== 'killed' && state !== 'starting',
+      start: state === 'killed', delay: state === 'up', cut: state === 'up', mend: state === 'slow' || state === 'cut',
     }
     for (const b of e.querySelectorAll('[data-act]')) b.hidden = !can[b.dataset.act]
   }
@@ -521,14 +537,15 @@ function renderNow() {
 
 /** Time goes on while requests are under way, also without a frame. */
 function tick() {
-  if (about && !document.hidden && (player || [...store.under('t')].some(([,
-    token]) => token.phase !== 'done'))) paint()
+  if (document.hidden || !about) return
+  if (player || [...store.under('t').values()].some((token) => token.phase !== 'done')) paint()
 }
 
 /** The page is as large as the screen allows. */
 function fit() {
   const scale = Math.min(innerWidth / 1280, innerHeight / 720)
-  at('stage').style.transform = `translate(${(innerWidth - 1280 * scale) / 2}px, ${(innerHeight - 720 * scale) / 2}px) scale(${scale})`
+  const [x, y] = [(innerWidth - 1280 * scale) / 2, (innerHeight - 720 * scale) / 2]
+  at('stage').style.transform = `translate(${x}px, ${y}px) scale(${scale})`
 }
 
 // --- the connection
