@@ -129,8 +129,11 @@ func (s *screen) play(one scene) {
 // clipped lists the texts that are cut off or too small to be read at five metres, and what is not on the screen.
 const clipped = `(() => {
 	const bad = []
-	for (const e of document.querySelectorAll('#heading, #verdict, #scene, #counts span, .figure > *, #line button')) {
-		if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0) bad.push('cut off: ' + e.textContent)
+	const whole = '#heading, #verdict, #scene, #counts span, #line button'
+	for (const e of document.querySelectorAll(whole + ', .figure')) {
+		if (e.scrollWidth > e.clientWidth + 1) bad.push('cut off: ' + e.textContent)
+	}
+	for (const e of document.querySelectorAll(whole + ', .figure > *')) {
 		if (parseFloat(getComputedStyle(e).fontSize) < 20) bad.push('small: ' + e.textContent)
 	}
 	for (const e of document.querySelectorAll('#picture text')) {

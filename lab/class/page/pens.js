@@ -95,6 +95,12 @@ export function tokenWidth({ h, name, q, keyed }) {
     + (keyed ? h * 1.1 : 0))
 }
 
+/** The radius of a request's badge. */
+function badgeOf(h) {
+  if (h > 90) return 25
+  return h > 50 ? 21 : 14
+}
+
 /** A request around the point 0, 0. */
 export function requestBox(one) {
   const { h, name, q, app = 1, state = '', badge: sign, plate, keyed, star, low } = one
@@ -119,7 +125,7 @@ export function requestBox(one) {
     out += path(`M${left - 8} ${h / 2 + 8}L${left + w + 8} ${-h / 2 - 8}`, '',
       { stroke: 'var(--ink)', 'stroke-width': 6 })
   }
-  if (sign) out += badge(sign, left + w - (low ? 14 : 6), low ? h / 2 : -h / 2 + 2, h > 90 ? 25 : h > 50 ? 21 : 14)
+  if (sign) out += badge(sign, left + w - (low ? 14 : 6), low ? h / 2 : -h / 2 + (h > 50 ? 2 : 12), badgeOf(h))
   if (plate && h > 50) out += fence(plate, left - 2, h / 2 - 6, h > 90 ? 29 : 22)
   return out
 }

@@ -360,8 +360,9 @@ function menu(id) {
 
 function figure(id, value, on) {
   const e = at(id)
-  put(e.querySelector('b'), String(value))
-  e.querySelector('b').classList.toggle('long', String(value).length > 3)
+  const b = e.querySelector('b')
+  put(b, String(value))
+  b.style.fontSize = `${Math.min(64, 140 / String(value).length)}px`
   e.classList.toggle('on', Boolean(on))
 }
 
@@ -387,9 +388,9 @@ function captionOf(vote, c) {
 /** The counts that are not in the figures, at most two. */
 function countsOf(plan, n) {
   const free = plan.scope === 'cluster' && !plan.exclusive
+  const crowd = plan.requests > 8 || plan.rate
   return [
-    ['wakes', plan.strategy.startsWith('zk-') ? n.wakes : 0], ['writes', free ? n.writes : 0], ['silent', n.silent],
-    ['refused', n.refused],
+    ['wakes', crowd ? n.wakes : 0], ['writes', free ? n.writes : 0], ['silent', n.silent], ['refused', n.refused],
   ].filter(([, value]) => value > 0).slice(0, 2)
 }
 
@@ -402,7 +403,7 @@ function story() {
   const list = c && !vote ? countsOf(store.get('run').plan, store.get('tally')) : []
   scene.className = c?.phase ?? ''
   scene.dataset.caption = c?.key ?? ''
-  scene.classList.toggle('long', wide(words, 17) > 1200 - 240 * list.length)
+  scene.classList.toggle('long', wide(words, 16) > 1200 - 200 * list.length)
   put(scene, words)
   const now = JSON.stringify([list, language()])
   if (at('counts').dataset.now === now) return
