@@ -92,7 +92,7 @@ const quantityOf = (h) => Math.max(20, Math.round(h * 0.45))
 export function tokenWidth({ h, name, q, keyed }) {
   if (h <= 20) return 20
   return Math.max(h, h * 0.5 + wideOf(name, sizeOf(h)) + (q ? wideOf(q, quantityOf(h)) + h * 0.2 : 0)
-    + (keyed ? h * 1.1 : 0))
+    + (keyed ? h * 1.3 : 0))
 }
 
 /** The radius of a request's badge. */
@@ -118,7 +118,7 @@ export function requestBox(one) {
   x += wideOf(name, sizeOf(h)) + h * 0.16
   if (keyed) {
     out += key(keyed.key, x + h * 0.3, 0, h * 0.31)
-    x += h * 1.25
+    x += h * 1.4
   }
   if (q) out += say(x, quantityOf(h) * 0.36, quantityOf(h), q, halo)
   if (state === 'dead') {
@@ -126,7 +126,7 @@ export function requestBox(one) {
       { stroke: 'var(--ink)', 'stroke-width': 6 })
   }
   if (sign) out += badge(sign, left + w - (low ? 14 : 6), low ? h / 2 : -h / 2 + (h > 50 ? 2 : 12), badgeOf(h))
-  if (plate && h > 50) out += fence(plate, left - 2, h / 2 - 6, h > 90 ? 29 : 22)
+  if (plate && h > 50) out += fence(plate, left - 2, (low ? 1 : -1) * (h / 2 - 6), h > 90 ? 29 : 22)
   return out
 }
 

@@ -214,7 +214,7 @@ function fill(m, p, own, box, crowd) {
   const waiting = own.filter((one) => one.phase === 'sent' || one.phase === 'waits')
   const inside = own.filter((one) => within.includes(one.phase))
   const done = own.filter((one) => one.phase === 'done').sort((a, b) => b.ended - a.ended)
-  const out = done.filter((one) => one.replayed || !one.holds && !one.sold)
+  const out = done.filter((one) => one.replayed || !one.sold && (dots || !one.holds))
   const past = done.filter((one) => !out.includes(one))
   if (m.queue.length) waiting.sort((a, b) => m.queue.indexOf(a.id) - m.queue.indexOf(b.id))
   const behind = [...inside, ...(crowd ? past.slice(0, 1) : past)]
@@ -327,20 +327,23 @@ function queueLine(tokens) {
 /** The sales of a batch in a frame: each is one write. */
 function batches(m, p, inside, box) {
   let x = area.inside.left + 8
-  const known = [...Map.groupBy(inside, (one) => one.batch || one.id).values()].sort((a, b) => a[0].n - b[0].n)
-  const columns = 6
-  for (const batch of known) {
-    const lines = Math.ceil(batch.length / columns)
-    const w = Math.min(batch.length, columns) * 23 + 12
-    const h = lines * 22 + 12
-    const y = (box.top + box.bottom) / 2
-    if (x + w > area.inside.right) break
+  let hidden = 0
+  const lines = 3
+  const y = (box.top + box.bottom) / 2
+  for (const batch of writesOf(inside.toSorted((a, b) => a.ended - b.ended))) {
+    const w = Math.ceil(batch.length / lines) * 22 + 12
+    const h = Math.min(batch.length, lines) * 22 + 12
+    if (x + w > area.inside.right) {
+      hidden += batch.length
+      continue
+    }
     p.back += bar(x, y - h / 2, w, h, 'var(--paper)', { rx: 8, stroke: 'var(--ink)', 'stroke-width': 6 })
     batch.forEach((one, i) => p.tokens.push({
-      ...faceOf(m, one, true), x: x + 17 + (i % columns) * 23, y: y - h / 2 + 17 + Math.floor(i / columns) * 22,
+      ...faceOf(m, one, true), x: x + 17 + Math.floor(i / lines) * 22, y: y - h / 2 + 17 + (i % lines) * 22,
     }))
     x += w + 10
   }
+  if (hidden > 0) p.front += say(area.inside.right - 8, box.bottom - 8, 22, t('hidden', { n: hidden }), 'e halo')
 }
 
 /** The arrow of a request to the stock, or of a stored reply out of it. */
@@ -350,7 +353,7 @@ function reachesStore(m, p, one) {
   const right = face.x + face.w / 2
   const end = area.stock.left
   if (one.replayed) {
-    return arrow(end - 4, right + 12, face.y, '--violet', true) + say(end - 116, face.y - 14, 26, t('old_reply'), 'm')
+    return arrow(end - 4, right + 12, face.y, '--violet', true) + say(end - 16, face.y - 14, 26, t('old_reply'), 'e')
   }
   if (one.than) {
     return arrow(right + 4, end - 20, face.y, '--red', true) + stroke(end - 8, face.y - 58, end - 8, face.y + 58,
