@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// The teacher asks a prepared question and one of their own, without phones and with one. While the class votes, neither the wall nor a phone shows
-// the verdict of the run before, and both name the run that the question is about. A question is at most two lines.
+// The teacher asks a prepared question and one of their own, without phones and with one. While the class votes,
+// neither the wall nor a phone shows the verdict of the run before, and both name the run that the question is about. A
+// question is at most two lines.
 func TestAClassVotesAndBuys(t *testing.T) {
 	c := lesson(t)
 	if err := c.Fire(RunPlan{Strategy: "none", Store: "redis", Stock: 10, Requests: 8, ThinkMS: 300}); err != nil {

@@ -60,8 +60,8 @@ func (f *feed) run(ctx context.Context) {
 func (f *feed) step(n, step int) {
 	f.fed++
 	e := RunEvent{
-		Kind: crowdSteps[step], Run: 1, Req: nameOf(1, n), Read: int64(9999 - n/2), Remaining: int64(9998 - n/2), Epoch: 1,
-		Version: uint64(n / 2),
+		Kind: crowdSteps[step], Run: 1, Req: nameOf(1, n), Read: int64(9999 - n/2), Remaining: int64(9998 - n/2),
+		Epoch: 1, Version: uint64(n / 2),
 	}
 	if e.Kind == answered || e.Kind == "ended" {
 		e.Outcome = accepted
