@@ -18,8 +18,8 @@ class: deps build ## Show it live to a class: a page for the projector (ARGS='--
 	bin/stock class $(ARGS)
 
 .PHONY: class-bench
-class-bench: ## Measure how the wall draws 2,000 events/s of 100 requests in headless Chromium (WRITE=yes: into docs/class.*)
-	CLASS_FRAMES=$(if $(WRITE),write,print) $(GO) test -count 1 -v -run '^TestFrames$$' ./lab/class
+class-bench: ## Measure how the wall draws 2,000 events/s of 100 requests in headless Chromium
+	CLASS_FRAMES=yes $(GO) test -count 1 -v -run '^TestFrames$$' ./lab/class
 
 .PHONY: lab lab-quick lab-matrix
 lab: build ## Reproduce every failure of the catalogue, check docs/failure-modes.json, write out/lab.html (15 minutes)

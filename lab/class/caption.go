@@ -1,11 +1,12 @@
 package class
 
+import "strconv"
+
 // A caption says in words what the current run shows. It is derived from the State with each frame, so it cannot be
 // older than what the page draws, and a recording has it, too.
 type caption struct {
-	Phase  string         `json:"phase"` // before, watch, done
+	Phase  string         `json:"phase"` // watch, done
 	Key    string         `json:"key"`
-	Why    string         `json:"why,omitempty"` // in phase done
 	Values map[string]any `json:"values"`
 }
 
@@ -15,11 +16,9 @@ type tally struct {
 	Writes  int `json:"writes"`  // steps of the store that have sold: the sales of a batch share one
 	Refused int `json:"refused"` // replies that are neither sold nor sold out
 	Silent  int `json:"silent"`  // requests to which no reply will come
-	Late    int `json:"late"`    // of them: writes refused because a later holder had written, or the lease was lost
-	SoldOut int `json:"sold_out"`
 }
 
-// add adds a reply to the tally, or with sign -1 removes it.
+// tallyReply adds a reply to the tally, or with sign -1 removes it.
 func (s *State) tallyReply(r *request, sign int) {
 	s.tally.Wakes += sign * r.wakes()
 	e := r.answered
@@ -30,7 +29,7 @@ func (s *State) tallyReply(r *request, sign int) {
 	switch {
 	case e.Outcome == "no_reply":
 		t.Silent += sign
-	case e.Outcome == accepted && e.Replayed:
+	case e.Outcome == accepted && e.Replayed, e.Outcome == "sold_out":
 	case e.Outcome == accepted && e.Batch == "":
 		t.Writes += sign
 	case e.Outcome == accepted:
@@ -38,13 +37,8 @@ func (s *State) tallyReply(r *request, sign int) {
 			t.Writes += sign
 		}
 		s.batches[e.Batch] += sign
-	case e.Outcome == "sold_out":
-		t.SoldOut += sign
 	default:
 		t.Refused += sign
-		if e.Outcome == "stale_fence" || e.Outcome == "lock_lost" || e.Outcome == "overtaken" {
-			t.Late += sign
-		}
 	}
 }
 
@@ -62,16 +56,8 @@ func (r *request) wakes() (n int) {
 	return n
 }
 
-// raceExpected names the scenes that end with lost updates or an oversold stock.
-func raceExpected(scene string) bool {
-	switch scene {
-	case "no_lock", "two_buyers", "mutex_three", "frozen_unfenced":
-		return true
-	}
-	return false
-}
-
-// caption returns the caption of the current run, or nil before the first.
+// caption returns the caption of the current run, or nil before the first. A scene has one for each of its stops: its
+// course has seen what the caption says before it records the stop.
 func (s *State) caption() *caption {
 	began, ok := s.plans[s.run]
 	if !ok || began.Plan == nil || s.judged() != nil {
@@ -79,27 +65,33 @@ func (s *State) caption() *caption {
 	}
 	v, scene := s.Verdict(), began.Plan.Scene
 	c := &caption{Phase: "watch", Values: s.captionValues(&v)}
-	name := scene
-	if name == "" {
-		name = "own_" + began.Plan.kind()
-	}
 	settled := (v.Code == "kept" || v.Code == "race" || v.Code == "unknown") && s.unanswered == 0 &&
 		s.latest[allFired].Run == s.run && !s.rated()
+	if settled {
+		c.Phase = "done"
+	}
+	at := s.stopNow()
 	switch {
-	case len(s.reqs) == 0:
-		c.Phase, c.Key = "before", "before_"+name
-	case !settled:
-		c.Key = "watch_" + name + s.moment(scene)
-	case v.Code == "unknown":
-		c.Phase, c.Key = "done", "unknown"
-	case scene == "":
-		c.Phase, c.Key, c.Why = "done", "done_own_"+v.Code, "why_"+name
-	case !s.asPlanned(scene, &v):
-		c.Phase, c.Key, c.Why = "done", "done_otherwise", "why_otherwise"
+	case settled && v.Code == "unknown":
+		c.Key = "unknown"
+	case scene != "" && settled && (at.N < at.Of || !v.asPlanned(scene)):
+		c.Key = "done_otherwise"
+	case scene != "":
+		c.Key = "stop_" + scene + "_" + strconv.Itoa(max(1, at.N))
+	case settled:
+		c.Key = "done_own_" + v.Code
 	default:
-		c.Phase, c.Key, c.Why = "done", "done_"+scene, "why_"+scene
+		c.Key = "watch_own_" + began.Plan.kind()
 	}
 	return c
+}
+
+// stopNow returns the latest stop of this run's scene, or the zero event.
+func (s *State) stopNow() RunEvent {
+	if e := s.latest[stopped]; e.Run == s.run {
+		return e
+	}
+	return RunEvent{}
 }
 
 // rated reports whether requests still come at a rate.
@@ -118,19 +110,11 @@ func (p *RunPlan) kind() string {
 	return "none"
 }
 
-// asPlanned reports whether a scene has shown its point.
-func (s *State) asPlanned(scene string, v *WallVerdict) bool {
-	switch scene {
-	case "frozen_fenced":
-		return v.Code == "kept" && s.tally.Late > 0
-	case "same_key":
-		return v.Code == "kept" && v.Sold == 2
-	case "merged":
-		return v.Code == "kept" && s.tally.Writes < int(v.Sold)
-	case "herd":
-		return v.Code == "kept" && s.tally.Wakes > int(v.Sold)
-	}
-	return (v.Code == "race") == raceExpected(scene)
+// asPlanned reports whether a scene has ended with its point. It has not if somebody has done something by hand
+// meanwhile, or a busy computer has refused a request.
+func (v *WallVerdict) asPlanned(name string) bool {
+	one, known := sceneOf(name)
+	return known && v.Sold == one.sales && (v.Code == "race") == one.race
 }
 
 func (s *State) captionValues(v *WallVerdict) map[string]any {
@@ -143,12 +127,10 @@ func (s *State) captionValues(v *WallVerdict) map[string]any {
 			inside++
 		}
 	}
-	values := map[string]any{
-		"sold": v.Sold, "left": v.Written, "lost": v.Lost, "over": v.Oversold, "of": v.Initial, "true": v.Truth,
-		"waiting": waiting, "inside": inside, "wakes": s.tally.Wakes, "writes": s.tally.Writes,
-		"refused": s.tally.Refused, "sold_out": s.tally.SoldOut, "requests": len(s.reqs), "renewals": s.renewals(),
+	return map[string]any{
+		"sold": v.Sold, "left": v.Written, "lost": v.Lost, "true": v.Truth, "waiting": waiting, "inside": inside,
+		"wakes": s.tally.Wakes, "writes": s.tally.Writes, "renewals": s.renewals(),
 	}
-	return values
 }
 
 // renewals counts the renewals of all leases of the run.
@@ -161,78 +143,10 @@ func (s *State) renewals() (n int) {
 	return n
 }
 
-// moment returns the suffix of the caption for the present moment of a scene, or "" for its general one.
-func (s *State) moment(scene string) string {
-	switch scene {
-	case "two_buyers":
-		return s.momentOfTwo()
-	case "frozen_fenced", "frozen_unfenced":
-		return s.momentOfFrozen()
-	case "killed_holder":
-		held := s.leasesByApp()["app-1"]
-		switch dead := s.standing("app-1") != "up" || s.seen(1).Outcome == "no_reply"; {
-		case dead && held != nil && held.Over > 0:
-			return "_next"
-		case dead:
-			return "_dead"
-		}
-	case "redis_dies":
-		switch state := s.standing("redis"); {
-		case state == "killed":
-			return "_dead"
-		case state == "starting":
-			return "_starting"
-		case len(s.bands(s.faults["redis"])) > 0:
-			return "_back"
-		}
-	case "same_key":
-		if n := s.last; n > 1 {
-			return map[int]string{2: "_again", 3: "_other"}[n]
-		}
-	}
-	return ""
-}
-
-// standing returns the state of a server.
-func (s *State) standing(server string) string {
-	if list := s.faults[server]; len(list) > 0 {
-		return list[len(list)-1].State
-	}
-	return "up"
-}
-
 // seen returns the token of a request of this run by its number; the zero token if there is none.
 func (s *State) seen(number int) token {
 	if r := s.reqs[nameOf(s.run, number)]; r != nil {
 		return *r.seen
 	}
 	return token{}
-}
-
-func (s *State) momentOfTwo() string {
-	a, b := s.seen(1), s.seen(2)
-	switch {
-	case a.Phase == "done" && b.Point == "":
-		return "_b_writes"
-	case a.Phase == "done":
-		return "_a_wrote"
-	case a.Point != "" && b.Point != "":
-		return "_both_read"
-	}
-	return ""
-}
-
-func (s *State) momentOfFrozen() string {
-	b, frozen := s.seen(2), s.standing("app-1") == "frozen"
-	switch {
-	case b.Phase == "done" && frozen:
-		return "_b_sold"
-	case b.Phase == "done":
-		return "_awake"
-	case b.Phase != "":
-		return "_over"
-	case frozen:
-		return "_frozen"
-	}
-	return ""
 }

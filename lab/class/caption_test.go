@@ -45,12 +45,13 @@ func TestADeadHolderStaysDead(t *testing.T) {
 	p.tell("app-1", RunEvent{Kind: "acquired", Req: "r1.1"})
 	p.fire("r1.2")
 	p.tell("app-2", RunEvent{Kind: "waits", Req: "r1.2"})
+	p.tell(class, RunEvent{Kind: stopped, Run: 1, N: 3, Of: 5})
 	for _, step := range []struct {
 		state, outcome, want string
 	}{
-		{"killed", "", "watch_killed_holder_dead"},
-		{"starting", "no_reply", "watch_killed_holder_dead"},
-		{"up", "", "watch_killed_holder_dead"},
+		{"killed", "", "stop_killed_holder_3"},
+		{"starting", "no_reply", "stop_killed_holder_3"},
+		{"up", "", "stop_killed_holder_3"},
 	} {
 		p.tell(class, RunEvent{Kind: standing, Server: "app-1", State: step.state})
 		if step.outcome != "" {

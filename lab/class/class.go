@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/internal/stack"
@@ -41,6 +42,22 @@ func (o *Options) scaled(d time.Duration) time.Duration {
 // skuOf returns the SKU of a run. Each run has its own, so that a request of an earlier run, such as a frozen holder,
 // neither deducts from this run's stock nor holds its lock.
 func skuOf(run int) string { return "run-" + strconv.Itoa(run) }
+
+// skusOf returns the SKUs of a run, of which most have one.
+func skusOf(run int, p *RunPlan) []string {
+	skus := []string{skuOf(run)}
+	for good := 1; good < p.Goods; good++ {
+		skus = append(skus, skuOf(run)+":"+strconv.Itoa(good))
+	}
+	return skus
+}
+
+// goodOf returns the place of a SKU in its run: 0 is the first.
+func goodOf(sku string) int {
+	_, tail, _ := strings.Cut(sku, ":")
+	n, _ := strconv.Atoi(tail) // empty for the first
+	return n
+}
 
 // A Class is a wall and the servers behind it.
 type Class struct {
@@ -74,6 +91,9 @@ type Class struct {
 	votes    map[int]int // choice, by student
 	ballot   bool
 	question Question
+
+	onward chan struct{} // the teacher goes on at a stop
+	auto   atomic.Bool   // scenes do not wait for the teacher
 }
 
 // The times after which a server frees the lock of an instance that is dead or frozen.
@@ -112,6 +132,7 @@ func env(token string, o *Options) []string {
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
 		"STOCK_WAIT=60s", "STOCK_WORK=60s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=500ms",
 		"STOCK_LOCK_SETNX_LEASE=" + millis(lease), "STOCK_LOCK_WATCHDOG_LEASE=" + millis(lease),
+		"STOCK_REDLOCK_LEASE=" + max(o.scaled(lease), time.Second).String(), // the shortest that it takes
 		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=" + millis(session),
 		"STOCK_LOCK_HANDOVER=false",
 	}
@@ -122,7 +143,7 @@ func env(token string, o *Options) []string {
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
 		o: o, clients: make(map[string]*loadtest.Client), admin: secret(16),
-		states: make(map[string]string), recorder: newRecorder(o.Dir),
+		states: make(map[string]string), recorder: newRecorder(o.Dir), onward: make(chan struct{}, 1),
 	}
 	c.board = newBoard(c.recorder.write)
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -145,6 +166,9 @@ func (c *Class) open(ctx context.Context) (err error) {
 	}
 	for kind := range c.link {
 		c.stand(string(kind), "up")
+	}
+	for _, name := range c.masters() {
+		c.stand(name, "up")
 	}
 	if c.apps, err = c.stack.Serve(ctx, 3, c.stack.EnvVia(c.link)...); err != nil {
 		return err
@@ -296,9 +320,18 @@ func (c *Class) readStock(ctx context.Context) {
 		if !up {
 			continue
 		}
-		stock, err := c.clients[app.Name].Stock(ctx, plan.Store, skuOf(run))
+		var err error
+		seen = StockSeen{Known: true}
+		for _, sku := range skusOf(run, &plan) {
+			var stock loadtest.Stock
+			if stock, err = c.clients[app.Name].Stock(ctx, plan.Store, sku); err != nil {
+				seen = StockSeen{}
+				break
+			}
+			seen.Initial, seen.Written, seen.Sold = seen.Initial+stock.Initial, seen.Written+stock.Quantity,
+				seen.Sold+stock.Sold
+		}
 		if err == nil {
-			seen = StockSeen{true, stock.Initial, stock.Quantity, stock.Sold}
 			break
 		}
 	}

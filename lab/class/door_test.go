@@ -315,14 +315,14 @@ func TestVotes(t *testing.T) {
 		want string
 	}{
 		{func() bool { return c.cast(1, 0) }, false, "[] false"},
-		{func() bool { _ = c.Vote(true, Question{}); return true }, true, "[0 0 0] true"},
+		{func() bool { _ = c.Ask(Question{}); return true }, true, "[0 0 0] true"},
 		{func() bool { return c.cast(1, 0) }, true, "[1 0 0] true"},
 		{func() bool { return c.cast(2, 1) }, true, "[1 1 0] true"},
 		{func() bool { return c.cast(1, 2) }, true, "[0 1 1] true"},
-		{func() bool { _ = c.Vote(false, Question{}); return true }, true, "[0 1 1] false"},
+		{func() bool { _ = c.CloseVote(nil); return true }, true, "[0 1 1] false"},
 		{func() bool { return c.cast(3, 2) }, false, "[0 1 1] false"},
-		{func() bool { _ = c.Vote(false, Question{}); return true }, true, "[0 1 1] false"},
-		{func() bool { _ = c.Vote(true, Question{}); return true }, true, "[0 0 0] true"},
+		{func() bool { _ = c.CloseVote(nil); return true }, true, "[0 1 1] false"},
+		{func() bool { _ = c.Ask(Question{}); return true }, true, "[0 0 0] true"},
 	} {
 		if ok := step.do(); ok != step.ok || counts() != step.want {
 			t.Errorf("step %d: %v, %s, want %v, %s", i, ok, counts(), step.ok, step.want)
@@ -378,7 +378,7 @@ func TestSixtyPhones(t *testing.T) {
 	for i := range 60 {
 		phones = append(phones, phone(t, c, fmt.Sprintf("phone %d", i)))
 	}
-	_ = c.Vote(true, Question{})
+	_ = c.Ask(Question{})
 	var all sync.WaitGroup
 	for i, p := range phones {
 		all.Go(func() {
@@ -388,7 +388,7 @@ func TestSixtyPhones(t *testing.T) {
 		})
 	}
 	all.Wait()
-	_ = c.Vote(false, Question{})
+	_ = c.CloseVote(nil)
 	c.look(func(s *State) {
 		if votes := s.latest[voting].Votes; fmt.Sprint(votes) != "[20 20 20]" {
 			t.Errorf("votes %v, want 20 of each", votes)

@@ -44,9 +44,11 @@ type RunEvent struct {
 	Server string     `json:"server,omitempty"` // standing: its name; leased: who reported it
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
 	Count  uint64     `json:"count,omitempty"`  // gap: steps lost in transit; rate: requests not sent
-	On     bool       `json:"on,omitempty"`     // pause: all sales pause at every point; voting: open; rate: on
+	On     bool       `json:"on,omitempty"`     // pause: at every point; voting: open; rate: on; stop: waits
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students who have joined
+	N      int        `json:"n,omitempty"`      // stop: its number in the scene
+	Of     int        `json:"of,omitempty"`     // stop: how many the scene has
 	Wakes  int        `json:"wakes,omitempty"`  // answered: how often the lock server woke the request
 	Batch  string     `json:"batch,omitempty"`  // answered, and from acquired on: the batch in which it is sold
 	Size   int        `json:"size,omitempty"`   // acquired: the sales of its batch
@@ -54,6 +56,9 @@ type RunEvent struct {
 	Full   int64      `json:"full,omitempty"`   // leased: ms of a new lease
 	About  string     `json:"about,omitempty"`  // voting: the scene that the question is about; empty: the next run
 	Asked  string     `json:"asked,omitempty"`  // voting: the teacher's own question; empty: the prepared one
+
+	// masters: what each of them answers, see askMasters; queue: the waiters in the server's order
+	Answers []string `json:"answers,omitempty"`
 
 	// of a played load
 	counted bool              // stock: counted from the replies so far
@@ -74,6 +79,12 @@ const (
 	crowd     = "crowd"
 	rating    = "rate" // requests at a rate begin or end
 	judged    = "judged"
+	stopped   = "stop"    // a scene has come to one of its stops, or goes on
+	autoPlay  = "auto"    // scenes play by themselves, or wait at each stop
+	leased    = "leased"  // the server reported a new holder or, if On, a renewal
+	freed     = "freed"   // the server reported that Req holds the lock no more
+	queued    = "queue"   // the server reported other waiters
+	answersOf = "masters" // the masters of Redlock have answered otherwise than before
 )
 
 // class is From of the class's own events.
@@ -96,7 +107,8 @@ type RunPlan struct {
 	Rate       int    `json:"rate,omitempty"`    // a second; then Requests is 0
 	Seconds    int    `json:"seconds,omitempty"` // duration of the rate; 0: until stopped
 	ThinkMS    int    `json:"think_ms"`
-	Instances  int    `json:"instances"` // number that get requests: 1 or 3
+	Goods      int    `json:"goods,omitempty"` // SKUs, each with Stock units and its own lock; 0: one
+	Instances  int    `json:"instances"`       // that get requests, of 3
 	Unfenced   bool   `json:"unfenced,omitempty"`
 	IgnoreLoss bool   `json:"deaf,omitempty"` // continue after the lease is lost
 	Scene      string `json:"scene,omitempty"`

@@ -12,8 +12,8 @@ import (
 
 // Limits of what a page draws of a load. The figures count everything.
 const (
-	maxDrawn  = 2000 // requests: the first ones
-	maxPoints = 1000 // points of the stock's line
+	maxDrawn   = 2000 // requests: the first ones
+	maxCounted = 4000 // frames of those that are not drawn
 )
 
 // ReadLoad reads a history of stock load as a recording, with the verdict of the load's judge. An incomplete last line
@@ -59,7 +59,6 @@ func recordLoad(h *loadtest.History) *Recording {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.moment, b.moment))
 	})
 	first, last := cues[0].at, cues[len(cues)-1].at
-	f.pointEvery = (last - first) / maxPoints
 	if n := len(result.Records); n > maxDrawn {
 		f.put("drawn", map[string]int{"n": maxDrawn, "of": n})
 	}
@@ -72,8 +71,7 @@ func recordLoad(h *loadtest.History) *Recording {
 	add(min(first, h.Header.StartedAt.UnixMicro()))
 	for i, c := range cues {
 		f.play(c.record, c.moment)
-		// Requests that are not drawn are counted, and shown about as often as the line has points.
-		if c.record.Seq-f.base <= maxDrawn || i%(1+len(cues)/(4*maxPoints)) == 0 {
+		if c.record.Seq-f.base <= maxDrawn || i%(1+len(cues)/maxCounted) == 0 {
 			add(c.at)
 		}
 	}

@@ -1,48 +1,6 @@
 package class
 
-import (
-	"strings"
-	"testing"
-)
-
-// The same key twice sells once, in a scene, from the menu of a request and by a phone whose button is pressed twice.
-// The second is marked in both languages, and nobody takes it for a sale that has read what another had read.
-func TestTheSameKeySellsOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	c := lesson(t)
-	s := look(t, c.wallBase(), c.schoolBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
-	s.begin("4")
-	second := `document.querySelector('.tok[data-req$=".2"]')`
-	s.until("the second is marked", second+`?.classList.contains("replayed") && `+second+`.textContent.includes("↻")`)
-	s.until("the third is a sale", `document.querySelector('.tok[data-req$=".3"]')?.classList.contains("sold")`)
-	s.until("two are sold", figures("8 2 0 0"))
-	label := ask[string](s, second+`.getAttribute("aria-label")`)
-	if !strings.Contains(label, "sent with the key of request 1") ||
-		!strings.Contains(label, "nothing was sold again") {
-		t.Error(label)
-	}
-	ask[any](s, second+`.click(); document.querySelector("#menu-again").click(); null`)
-	s.until("again from the menu", `document.querySelector('.tok[data-req$=".4"]')?.classList.contains("replayed")`)
-	if v := c.rest(t); v.Code != "kept" || v.Sold != 2 || v.Collisions != 0 {
-		t.Errorf("%+v", v)
-	}
-	s.press("e")
-	s.until("in Chinese", second+`.getAttribute("aria-label").includes("与请求 1 用同一个键")`)
-
-	s.open(c.schoolBase()+"/join?lang=en#"+c.school.code, 390, 900)
-	ask[any](s, `document.querySelector("#name").value = "x"; document.querySelector("form").requestSubmit(); null`)
-	s.until("the button is there", `!document.querySelector("#shop").hidden`)
-	ask[any](s, `buy.click(); buy.click(); null`)
-	s.until("bought once", `document.querySelector("#own").textContent.includes("You have one") &&
-		document.querySelectorAll("#own li").length === 2`)
-	if v := c.rest(t); v.Sold != 3 {
-		t.Errorf("a button that was pressed twice: %+v, want 3 sold in all", v)
-	}
-	s.quiet()
-}
+import "testing"
 
 // A reply that was replayed is no sale, whoever says so first, the instance or the reply.
 func TestAReplayedReplyIsNoSale(t *testing.T) {

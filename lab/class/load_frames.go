@@ -24,10 +24,6 @@ type loadFrames struct {
 	locks   map[lockOf]int      // number of each lock
 	apps    []string
 	seq     uint64 // of the last event without a request
-	points  int
-	pointAt int64 // time of the last point
-	// pointEvery is the shortest time between two points, in µs.
-	pointEvery int64
 }
 
 // A leftover is the stock that the last sale of a SKU left, and the version that the sale had read.
@@ -61,7 +57,6 @@ func newLoadFrames(run int, h loadtest.Header) *loadFrames {
 	}})
 	f.put("run", f.state.runView())
 	f.count(at)
-	f.point(at)
 	return f
 }
 
@@ -214,9 +209,6 @@ func (f *loadFrames) sell(rec *loadtest.Record, at int64) {
 		f.left[rec.SKU] = leftover{rec.Remaining, rec.Version}
 	}
 	f.count(at)
-	if at-f.pointAt >= f.pointEvery {
-		f.point(at)
-	}
 }
 
 // count shows the stock after the sales so far.
@@ -248,14 +240,6 @@ func (f *loadFrames) lock(of lockOf) int {
 	return n
 }
 
-// point adds a point to the line of the stock.
-func (f *loadFrames) point(at int64) {
-	v := f.state.Verdict()
-	f.put("p:"+strconv.Itoa(f.points), []any{at, v.Written, v.Truth, v.Known})
-	f.points++
-	f.pointAt = at
-}
-
 // judge ends the run with the verdict of the load's judge.
 func (f *loadFrames) judge(at int64, result *loadtest.Result) {
 	j := &result.Verdict
@@ -263,5 +247,4 @@ func (f *loadFrames) judge(at int64, result *loadtest.Result) {
 	f.tell(RunEvent{At: at, Kind: stockSeen, Stock: stock})
 	f.tell(RunEvent{At: at, Kind: judged, judge: j})
 	f.put("verdict", f.state.shownVerdict())
-	f.point(at)
 }

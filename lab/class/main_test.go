@@ -141,6 +141,7 @@ func leftOf(c *Class) (left []error) {
 func (c *Class) tidy(t *testing.T) {
 	t.Helper()
 	c.stopScene()
+	c.Auto(false)
 	if c.pausedAll() {
 		if err := c.Pause(false); err != nil {
 			t.Error(err)
@@ -163,7 +164,7 @@ func (c *Class) tidy(t *testing.T) {
 	c.votes = nil
 	c.mu.Unlock()
 	if open {
-		_ = c.Vote(false, Question{})
+		_ = c.CloseVote(nil)
 	}
 	c.school.mu.Lock()
 	clear(c.school.students)

@@ -8,48 +8,35 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 )
 
-// Requests come at a rate until they are stopped, and the verdict comes then. What is no rate is refused in the
-// language of the page.
+// Requests come at a rate until they are stopped or the next run begins, and the verdict comes then.
 func TestRequestsComeAtARate(t *testing.T) {
 	c := lesson(t)
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
-	ask[any](s, `strategy.value = "atomic"; stock.value = 1000; rate.value = 201; null`)
-	alert := func(text string) {
-		t.Helper()
-		s.until("it says why not", fmt.Sprintf(`document.querySelector("#alert").textContent.includes(%q)`, text))
+	plan := RunPlan{Strategy: "atomic", Store: "redis", Stock: 1000, Rate: 40}
+	if err := c.Fire(plan); err != nil {
+		t.Fatal(err)
 	}
-	s.press("r")
-	alert("Rate per second: from 1 to 200")
-	s.press("er")
-	alert("每秒请求数：应在 1 到 200 之间")
-	ask[any](s, `rate.value = 100; lasts.value = 101; null`)
-	s.press("er")
-	alert("Seconds, 0: no end: from 0 to 100")
-	s.refused(3)
-	ask[any](s, `rate.value = 40; lasts.value = 0; null`)
-	s.begin("r")
-	s.until("it can be stopped", `document.querySelector("#b-rate").getAttribute("aria-pressed") === "true" &&
-		document.querySelector("#b-rate").textContent.includes("Stop")`)
-	s.until("the rate is said", `document.querySelector("#heading").textContent.includes("40 requests/s")`)
-	s.until("many are sold", `Number(document.querySelector("#f-sold b").textContent) > 40`)
+	servertest.Eventually(t, time.Minute, "many are sold", func() (bool, string) {
+		v := c.verdict()
+		return v.Sold > 40, fmt.Sprintf("%+v", v)
+	})
 	if v := c.verdict(); v.Code != "selling" {
 		t.Errorf("while requests come it says %+v", v)
 	}
-	s.press("r")
-	v := c.rest(t)
-	if v.Code != "kept" || v.Sold < 40 {
+	if err := c.StopRate(); err != nil {
+		t.Error(err)
+	}
+	if v := c.rest(t); v.Code != "kept" || v.Sold < 40 {
 		t.Errorf("%+v", v)
 	}
-	s.until("it has been stopped", `document.body.dataset.verdict === "kept" &&
-		document.querySelector("#b-rate").getAttribute("aria-pressed") === "false"`)
 	if err := c.StopRate(); err == nil {
 		t.Error("a rate that has ended is stopped again")
 	}
-	s.begin("r")
-	s.begin("f")
-	c.rest(t) // with the next run a rate ends
-	s.quiet()
+	for _, next := range []RunPlan{plan, {Strategy: "atomic", Store: "redis", Stock: 10, Requests: 2}} {
+		if err := c.Fire(next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.rest(t)
 }
 
 // A request is due at its own time: none comes early, and a second at 50 a second has 50.
@@ -82,9 +69,6 @@ func TestWhatIsNotSentIsCounted(t *testing.T) {
 	if err := c.Fire(RunPlan{Strategy: "none", Store: "redis", Stock: 1000, Rate: 200, Seconds: 2}); err != nil {
 		t.Fatal(err)
 	}
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
-	s.until("it is said", `document.querySelector("#dropped").textContent.includes("not sent")`)
 	servertest.Eventually(t, time.Minute, "the rate has ended", func() (bool, string) {
 		c.mu.Lock()
 		sent, left := c.sent, c.left
@@ -96,7 +80,6 @@ func TestWhatIsNotSentIsCounted(t *testing.T) {
 	if err := c.Pause(false); err != nil {
 		t.Fatal(err)
 	}
-	s.quiet()
 }
 
 // Of a run with many requests the page gets the latest and those that have waited longest; the figures count all. So

@@ -173,7 +173,7 @@ func (r *Recording) told() any {
 }
 
 var (
-	moduleImport = regexp.MustCompile(`(?m)^import .*\n`)
+	moduleImport = regexp.MustCompile(`(?m)^import [^']*'[^']*'\n`)
 	moduleExport = regexp.MustCompile(`(?m)^export `)
 )
 
@@ -190,7 +190,8 @@ func (r *Recording) WriteHTML(w io.Writer) error {
 		return string(text)
 	}
 	var script strings.Builder
-	for _, name := range []string{"words.js", "view.js", "ties.js", "player.js", "wall.js"} { // each after its imports
+	// Each after its imports.
+	for _, name := range []string{"words.js", "store.js", "pens.js", "chart.js", "picture.js", "player.js", "wall.js"} {
 		script.WriteString(moduleExport.ReplaceAllString(moduleImport.ReplaceAllString(read(name), ""), ""))
 	}
 	// HTMLEscape writes < in JSON strings as \u003c, so that no text of a recording can end the element.

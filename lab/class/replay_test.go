@@ -97,67 +97,55 @@ func played(t *testing.T, show *Recording) (s *screen, addresses []string) {
 	return look(t, addresses...), addresses
 }
 
-// The player shows the verdict of the run, on a server and as one file; both go back and forward.
-func TestAReplayShowsTheSame(t *testing.T) {
-	r, err := ReadRecording(strings.NewReader(tapeOf(t)))
+// A run and a history of stock load, which has its judge's words, play on a server and as one file: to the end, back to
+// the beginning, event by event and by themselves.
+func TestRunsAreReplayed(t *testing.T) {
+	run, err := ReadRecording(strings.NewReader(tapeOf(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, addresses := played(t, r)
+	s, addresses := played(t, run)
 	for _, address := range addresses {
-		s.open(address+"?lang=en", 1366, 900)
-		s.until("the end is shown", figures("0 2 1 1"))
-		s.until("it is red", race)
-		s.press(kb.Home)
-		s.until("it has not begun", figures("1 0 0 0"))
+		s.replays(address+"?lang=en", "1 0 0 0", "0 2 1 1")
 		for range 60 {
 			s.press(kb.ArrowRight)
 		}
 		s.until("event by event to the end", figures("0 2 1 1"))
-		s.press(kb.Home)
-		ask[any](s, `document.querySelector("#p-play").click(); null`)
-		s.until("it has played to the end", figures("0 2 1 1"))
-		s.fits("player", 1366)
 	}
 	s.quiet()
-}
-
-// A history of stock load plays as a run of a class does: with the judge's verdict, to the beginning, and to the end.
-func TestALoadIsReplayed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
 	h, text := loaded(t, "none")
-	r, err := ReadLoad(strings.NewReader(text))
+	load, err := ReadLoad(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, addresses := played(t, r)
-	s.open(addresses[0]+"?lang=zh", 1366, 900)
 	v := h.Judge()
-	end := figures(fmt.Sprint(v.RemainingUnits, v.AcceptedUnits, v.OversoldUnits, v.LostUnits))
-	s.until("the end is shown", end)
-	s.until("it is red, in the judge's words", race+` && document.querySelector("#verdict").textContent.includes("`+
-		v.Sentence.In("zh")+`")`)
-	s.until("overlaps are drawn", `Number(document.querySelector("#holds").dataset.overlap) > 0`)
-	s.until("instances are there", `document.querySelectorAll(".app").length === 3`)
-	s.press(kb.Home)
-	s.until("it has not begun", figures("100 0 0 0"))
-	ask[any](s, `document.querySelector("#p-play").click(); null`)
-	s.until("it has played to the end", end)
-	s.fits("a load", 1366)
+	s, addresses = played(t, load)
+	s.replays(addresses[0]+"?lang=zh", "100 0 0 0",
+		fmt.Sprint(v.RemainingUnits, v.AcceptedUnits, v.OversoldUnits, v.LostUnits))
+	s.press(kb.End)
+	s.until("the judge's words", fmt.Sprintf(`$v("#scene") === %q`, v.Sentence.In("zh")))
+	s.until("overlaps and instances are drawn", `Number(document.body.dataset.overlap) > 0 &&
+		["app-1", "app-2", "app-3"].every(n => $v("#back").includes(n))`)
 	s.quiet()
 }
 
-// What a run showed when it was real, its file shows again: every figure and the sentence, on the wall, in the player
-// and as one file. One run loses updates, and one at a rate is right.
-func TestARealRunIsReplayed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
+// replays plays what an address shows, and leaves it at its beginning.
+func (s *screen) replays(address, first, last string) {
+	s.t.Helper()
+	s.open(address, 1366, 900)
+	s.until("the end is shown", race+" && "+figures(last))
+	s.fits("player", 1366)
+	s.press(kb.Home)
+	s.until("it has not begun", figures(first))
+	ask[any](s, `document.querySelector("#p-play").click(); null`)
+	s.until("it has played to the end", figures(last))
+	s.press(kb.Home)
+	s.until("it begins again", figures(first))
+}
+
+// What a run showed when it was real, its file says again: one loses updates, and one at a rate is right.
+func TestARealRunIsRead(t *testing.T) {
 	c := lesson(t)
-	s := look(t, c.wallBase(), "file://")
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
 	for _, plan := range []RunPlan{
 		{Strategy: "none", Store: "redis", Stock: 100, Requests: 20, ThinkMS: 50},
 		{Strategy: "atomic", Store: "redis", Stock: 10, Rate: 60, Seconds: 1},
@@ -180,20 +168,6 @@ func TestARealRunIsReplayed(t *testing.T) {
 		if r.Verdict != seen {
 			t.Errorf("%s: the file says %+v\nand the wall has said %+v", plan.Strategy, r.Verdict, seen)
 		}
-		end := figures(fmt.Sprint(seen.Written, seen.Sold, seen.Oversold, seen.Lost))
-		s.until("the wall shows the end", end+fmt.Sprintf(` && document.body.dataset.verdict === %q`, seen.Code))
-		const said = `[document.querySelector("#verdict"), document.querySelector("#heading"),
-			...document.querySelectorAll(".figure p")].map(e => e.textContent).join("|")`
-		live := ask[string](s, said)
-		s.press("i")
-		s.until("the run is seen again", `document.body.dataset.ready && !document.querySelector("#player").hidden`)
-		s.until("with the same figures", end)
-		if again := ask[string](s, said); again != live {
-			t.Errorf("%s: again %s\nlive  %s", plan.Strategy, again, live)
-		}
-		s.fits("again "+plan.Strategy, 1366)
-		s.press(kb.Escape)
-		s.until("the wall is back", `document.body.dataset.ready && document.querySelector("#player").hidden`)
 	}
 	teacher := visit(t, c.wallBase())
 	if status, _ := teacher.ask("POST", "/api/enter", fmt.Sprintf(`{"token":%q}`, c.wall.token)); status != 200 {
@@ -203,5 +177,4 @@ func TestARealRunIsReplayed(t *testing.T) {
 	if status != 200 || !strings.Contains(page, `"strategy":"atomic"`) || !strings.HasSuffix(page, "</html>") {
 		t.Errorf("%d, %d bytes", status, len(page))
 	}
-	s.quiet()
 }

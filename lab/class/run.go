@@ -41,12 +41,15 @@ func (c *Class) check(p *RunPlan) error {
 			return err
 		}
 	}
+	if p.Scene == "" {
+		p.Goods = 0
+	}
 	if p.Rate > 0 {
 		p.Requests = 0
 	} else {
 		p.Seconds = 0
 	}
-	if p.Instances != 1 {
+	if p.Instances < 1 || p.Instances > 3 {
 		p.Instances = 3
 	}
 	p.Exclusive, p.Scope, p.Fenced = s.Promise.Exclusive, s.Promise.Scope, s.Promise.Fenced
@@ -85,7 +88,12 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 		if c.stateOf(app.Name) != "up" {
 			continue
 		}
-		if _, err = c.clients[app.Name].SetStock(ctx, p.Store, skuOf(run), p.Stock); err == nil {
+		for _, sku := range skusOf(run, &p) {
+			if _, err = c.clients[app.Name].SetStock(ctx, p.Store, sku, p.Stock); err != nil {
+				break
+			}
+		}
+		if err == nil {
 			break
 		}
 	}
@@ -99,10 +107,11 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	open := c.ballot
 	c.mu.Unlock()
 	if open {
-		_ = c.Vote(false, Question{}) // closing cannot fail
+		_ = c.CloseVote(nil) // without hands it cannot fail
 	}
+	units := p.Stock * int64(max(1, p.Goods))
 	c.note(RunEvent{Kind: runBegan, Run: run, Plan: &p})
-	c.note(RunEvent{Kind: stockSeen, Run: run, Stock: &StockSeen{true, p.Stock, p.Stock, 0}})
+	c.note(RunEvent{Kind: stockSeen, Run: run, Stock: &StockSeen{true, units, units, 0}})
 	return run, nil
 }
 
@@ -136,6 +145,7 @@ type shot struct {
 	to    string   // an instance
 	pause []string // pause points
 	again string   // the request whose Idempotency-Key it repeats; empty: a new key
+	good  int      // the SKU
 	run   int      // 0: the current run
 }
 
@@ -162,7 +172,8 @@ func (c *Class) fire(s shot) (id string) {
 		key = s.again
 	}
 	request := loadtest.Request{
-		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skuOf(run), Quantity: 1, RequestID: id, IdempotencyKey: key,
+		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skusOf(run, &p)[s.good], Quantity: 1, RequestID: id,
+		IdempotencyKey: key,
 		Lab: loadtest.LabOptions{
 			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced,
 			IgnoreLoss: p.IgnoreLoss, Pause: s.pause,

@@ -2,61 +2,77 @@ package class
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"example.com/stock/loadtest"
 )
 
-// A scene is a run with a scripted course. The texts under its name have its title and its point.
+// A scene is a run with a scripted course: courses.go has them. The texts under its name have its title and its stops,
+// at each of which the class reads a caption until the teacher goes on.
 type scene struct {
 	name, key string
+	stops     int
+	sales     int64 // with which it ends
+	race      bool  // it ends with a lost update
 	plan      RunPlan
 	course    func(*play)
 }
 
 // scenes returns the scenes in the order of the hour in docs/class.md, which "next scene" follows.
 func scenes() []scene {
-	everybody := func(name, key, strategy string, stock int64, requests, think, instances int) scene {
-		return scene{name, key, RunPlan{
-			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests, ThinkMS: think, Instances: instances,
-		}, allAtOnce}
+	plan := func(strategy string, stock int64, requests int) RunPlan {
+		return RunPlan{
+			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests, Instances: min(requests, 3),
+		}
 	}
-	frozen := func(name, key string, unfenced bool) scene {
-		return scene{name, key, RunPlan{
-			Strategy: "redis-setnx", Store: "redis", Stock: 10, Requests: 2, ThinkMS: 1000, Unfenced: unfenced,
-			IgnoreLoss: true,
-		}, frozenHolder}
-	}
-	one := func(name, key, strategy string, requests, think int, course func(*play)) scene {
-		return scene{name, key, RunPlan{
-			Strategy: strategy, Store: "redis", Stock: 10, Requests: requests, ThinkMS: think,
-		}, course}
-	}
+	slow := plan("none", 100, 30)
+	slow.ThinkMS = 1500 // three sales every 0.6 s, each of 1.5 s: some seven at a time, for some 7 s
+	alone := plan("local-mutex", 100, 30)
+	alone.ThinkMS, alone.Instances = 150, 1
+	fenced := plan("redis-watchdog", 10, 2)
+	fenced.IgnoreLoss = true
+	unfenced := fenced
+	unfenced.Unfenced = true
+	goods := plan("redis-watchdog", 10, 8)
+	goods.Goods = 4
+	const race, right = true, false
 	return []scene{
-		// Three sales every 0.6 s, each of 1.5 s: some seven at a time, for some 7 s.
-		{"no_lock", "s", RunPlan{Strategy: "none", Store: "redis", Stock: 100, Requests: 30, ThinkMS: 1500}, inTurn},
-		{"two_buyers", "a", RunPlan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2}, twoBuyers},
-		everybody("mutex_one", "d", "local-mutex", 100, 30, 150, 1),
-		everybody("mutex_three", "g", "local-mutex", 100, 30, 500, 3),
-		one("watchdog", "l", "redis-watchdog", 2, 5000, allAtOnce),
-		one("killed_holder", "z", "redis-watchdog", 6, 1500, killedHolder),
-		frozen("frozen_fenced", "j", false),
-		frozen("frozen_unfenced", "h", true),
-		everybody("herd", "x", "zk-ephemeral", 100, 20, 200, 3),
-		everybody("queue", "c", "zk-sequential", 100, 20, 200, 3),
-		one("redis_dies", "m", "redis-watchdog", 8, 400, redisDies),
-		one("same_key", "4", "redis-watchdog", 3, 300, sameKey),
-		everybody("atomic", "y", "atomic", 50, 100, 0, 3),
-		everybody("merged", "u", "merged", 50, 100, 0, 3),
+		{"no_lock", "s", 3, 30, race, slow, inTurn},
+		{"two_buyers", "a", 4, 2, race, plan("none", 1, 2), twoBuyers},
+		{"one_lock", "g", 4, 1, right, plan("redis-watchdog", 1, 2), oneLock},
+		{"mutex_one", "d", 3, 30, right, alone, throughout},
+		{"mutex_three", "5", 3, 30, race, plan("local-mutex", 100, 30), threeInside},
+		{"watchdog", "l", 3, 2, right, plan("redis-watchdog", 10, 2), renewed},
+		{"killed_holder", "z", 5, 2, right, plan("zk-ephemeral", 10, 3), killedHolder},
+		{"frozen_unfenced", "h", 6, 2, race, unfenced, frozenHolder},
+		{"frozen_fenced", "j", 6, 1, right, fenced, frozenHolder},
+		{"herd", "x", 4, 30, right, plan("zk-ephemeral", 100, 30), crowded},
+		{"queue", "c", 4, 30, right, plan("zk-sequential", 100, 30), crowded},
+		{"masters", "m", 5, 0, right, plan("redlock", 10, 2), dyingMasters},
+		{"four_goods", "4", 5, 7, right, goods, fourGoods},
+		{"same_key", "6", 4, 2, right, plan("redis-watchdog", 10, 3), sameKey},
+		{"atomic", "y", 3, 50, right, plan("atomic", 50, 100), slowStore},
+		{"merged", "u", 3, 50, right, plan("merged", 50, 100), slowStore},
 	}
+}
+
+func sceneOf(name string) (scene, bool) {
+	all := scenes()
+	i := slices.IndexFunc(all, func(s scene) bool { return s.name == name })
+	if i < 0 {
+		return scene{}, false
+	}
+	return all[i], true
 }
 
 // A play is a running scene. After its end its steps do nothing.
 type play struct {
 	*Class
-	ctx context.Context
-	run int
+	ctx   context.Context
+	run   int
+	stops int
 }
 
 // fire sends a request of the scene's run.
@@ -67,12 +83,10 @@ func (p *play) fire(s shot) (id string) {
 
 // Play begins a scene, and ends the running one.
 func (c *Class) Play(name string) error {
-	all := scenes()
-	i := slices.IndexFunc(all, func(s scene) bool { return s.name == name })
-	if i < 0 {
+	s, ok := sceneOf(name)
+	if !ok {
 		return wrong("scene", "not_listed")
 	}
-	s := all[i]
 	s.plan.Scene = s.name
 	s.plan.ThinkMS = int(c.o.scaled(time.Duration(s.plan.ThinkMS) * time.Millisecond).Milliseconds())
 	c.stopScene()
@@ -94,31 +108,87 @@ func (c *Class) Play(name string) error {
 	c.owned.Go(func() {
 		defer playing.on.Done()
 		defer playing.end()
-		p := &play{c, playing.ctx, run}
-		if p.sleep(readingTime) { // the class reads what is going to happen
-			s.course(p)
-		}
+		(&play{c, playing.ctx, run, s.stops}).all(s.course)
 		c.leave(run)
 	})
 	return nil
 }
 
+// all plays a scene from its first stop to its last, at which all is over.
+func (p *play) all(course func(*play)) {
+	if !p.stop(1) {
+		return
+	}
+	course(p)
+	if p.await(p.ctx.Done(), func(s *State) bool { return s.unanswered == 0 }) {
+		p.stage(p.stops, false)
+	}
+}
+
+// stage shows the caption of a stop.
+func (p *play) stage(n int, waits bool) {
+	p.note(RunEvent{Kind: stopped, Run: p.run, N: n, Of: p.stops, On: waits})
+}
+
+// autoStop is the length of a stop if scenes play by themselves: a caption of at most 12 words is read.
+const autoStop = 4 * time.Second
+
+// stop shows the caption of a stop, and waits until the teacher goes on. It returns false if the scene has ended.
+func (p *play) stop(n int) bool {
+	select {
+	case <-p.onward: // it came after the stop before this one was over
+	default:
+	}
+	p.stage(n, true)
+	timer := time.NewTimer(p.o.scaled(autoStop))
+	defer timer.Stop()
+	timed := timer.C
+	if !p.auto.Load() {
+		timed = nil
+	}
+	select {
+	case <-p.onward:
+	case <-timed:
+	case <-p.ctx.Done():
+	}
+	p.stage(n, false)
+	return p.ctx.Err() == nil
+}
+
+// Onward lets a scene go on that waits at a stop.
+func (c *Class) Onward() {
+	select {
+	case c.onward <- struct{}{}:
+	default:
+	}
+}
+
+// Auto makes scenes play by themselves, or wait at each stop.
+func (c *Class) Auto(on bool) {
+	c.auto.Store(on)
+	c.note(RunEvent{Kind: autoPlay, On: on})
+	if on {
+		c.Onward()
+	}
+}
+
 // raise undoes all faults: a scene that is interrupted leaves a server dead, and the next one needs it.
 func (c *Class) raise() {
+	names := c.masters()
 	for kind := range c.link {
-		switch name := string(kind); c.stateOf(name) {
+		names = append(names, string(kind))
+	}
+	for _, app := range c.apps {
+		names = append(names, app.Name)
+	}
+	for _, name := range names {
+		switch c.stateOf(name) {
 		case "killed":
 			_ = c.Fault(name, "start")
 		case "slow", "cut":
 			_ = c.Fault(name, "mend")
-		}
-	}
-	for _, app := range c.apps {
-		switch c.stateOf(app.Name) {
 		case "frozen":
-			_ = c.Fault(app.Name, "wake")
-		case "killed":
-			_ = c.Fault(app.Name, "start")
+			_ = c.Fault(name, "wake")
 		}
 	}
 }
@@ -164,11 +234,13 @@ func (p *play) until(id string, so func(*token) bool) bool {
 func (p *play) sleep(d time.Duration) bool { return loadtest.Sleep(p.ctx, p.o.scaled(d)) == nil }
 
 // Conditions of tokens for which scenes wait.
-func ended(t *token) bool         { return t.Phase == "done" }
-func stands(t *token) bool        { return t.Point != "" }
-func thinking(t *token) bool      { return t.Phase == "thinks" }
+func ended(t *token) bool   { return t.Phase == "done" }
+func stands(t *token) bool  { return t.Point != "" }
+func waits(t *token) bool   { return t.Phase == "waits" }
+func blocked(t *token) bool { return ended(t) || stands(t) }
+
 func (p *play) release(id string) { _ = p.Go(id) }
-func (p *play) app(i int) string  { return p.apps[i].Name }
+func (p *play) app(i int) string  { return p.apps[i%len(p.apps)].Name }
 
 // does applies a fault to a server, unless the scene has ended.
 func (p *play) does(name, do string) {
@@ -177,116 +249,19 @@ func (p *play) does(name, do string) {
 	}
 }
 
-// readingTime is the time before the requests of a scene. If they come in turn, it is one for each instance after an
-// interval, so that they read the same version.
-const (
-	readingTime = 2500 * time.Millisecond
-	interval    = 600 * time.Millisecond
-)
-
-// allAtOnce: all requests at once.
-func allAtOnce(p *play) { p.fireAll(p.run, p.planOf().Requests) }
-
-// inTurn: some requests at a time, so that a class sees the stock fall.
-func inTurn(p *play) {
-	for i := range p.planOf().Requests {
-		if i > 0 && i%len(p.apps) == 0 && !p.sleep(interval) || p.fire(shot{}) == "" {
-			return
-		}
-	}
-}
-
-// twoBuyers: both read the last unit before either writes.
-func twoBuyers(p *play) {
-	a := p.fire(shot{who: "A", to: p.app(0), pause: []string{"before_write"}})
-	b := p.fire(shot{who: "B", to: p.app(1), pause: []string{"before_write"}})
-	if !p.until(a, stands) || !p.until(b, stands) {
-		return
-	}
-	if !p.sleep(3 * time.Second) {
-		return
-	}
-	p.release(a)
-	if !p.until(a, ended) || !p.sleep(2*time.Second) {
-		return
-	}
-	p.release(b)
-	p.until(b, ended)
-}
-
-// frozenHolder: a holder is frozen past its lease, another sells, and the first wakes and writes by the old value.
-func frozenHolder(p *play) {
-	a := p.fire(shot{who: "A", to: p.app(0)})
-	if !p.until(a, thinking) {
-		return
-	}
-	p.does(p.app(0), "freeze")
-	if !p.sleep(7 * lease / 6) {
-		return
-	}
-	b := p.fire(shot{who: "B", to: p.app(1)})
-	if !p.until(b, ended) || !p.sleep(1500*time.Millisecond) {
-		return
-	}
-	p.does(p.app(0), "wake")
-	p.until(a, ended)
-}
-
-// sameKey: a second press of the button sends the same key, a second purchase another key.
-func sameKey(p *play) {
-	buy := func(i int, again string) (id string, ok bool) {
-		id = p.fire(shot{who: "A", to: p.app(i), again: again})
-		return id, p.until(id, ended) && p.sleep(2*time.Second)
-	}
-	first, ok := buy(0, "")
-	if !ok {
-		return
-	}
-	if _, ok := buy(1, first); !ok {
-		return
-	}
-	_, _ = buy(2, "")
-}
-
-// killedHolder: others wait for the lease of a holder that is dead.
-func killedHolder(p *play) {
-	a := p.fire(shot{who: "A", to: p.app(0)})
-	if !p.until(a, thinking) {
-		return
-	}
-	for range p.planOf().Requests - 1 {
-		p.fire(shot{to: p.app(1)})
-	}
-	if !p.sleep(500 * time.Millisecond) {
-		return
-	}
-	p.does(p.app(0), "kill")
-	if p.sleep(2 * lease) {
-		p.does(p.app(0), "start")
-	}
-}
-
-// redisDies: while Redis is dead nothing can be sold; afterwards sales continue.
-func redisDies(p *play) {
-	p.fireAll(p.run, p.planOf().Requests)
-	if !p.await(p.ctx.Done(), func(s *State) bool { return s.tally.Writes >= 2 }) {
-		return
-	}
-	p.does("redis", "kill")
-	if !p.sleep(3 * time.Second) {
-		return
-	}
-	p.does("redis", "start")
-	ok := p.await(p.ctx.Done(), func(*State) bool { return p.stateOf("redis") == "up" })
-	if !ok || !p.sleep(2*time.Second) {
-		return
-	}
-	p.awaitReady(p.planOf()) // the instances find their server again
-	p.fireAll(p.run, 4)
-}
-
+// planOf returns the plan of the current run.
 func (c *Class) planOf() RunPlan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plan
+}
+
+// masters returns the names of Redlock's masters: all Redis servers but the first.
+func (c *Class) masters() (names []string) {
+	for i := 2; i <= 6; i++ {
+		if name := fmt.Sprintf("redis-%d", i); c.stack.Server(name) != nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }

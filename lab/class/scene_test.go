@@ -19,7 +19,7 @@ func TestASceneDuringASlowRun(t *testing.T) {
 	servertest.Eventually(t, time.Minute, "a request of the slow run has the lock", func() (found bool, seen string) {
 		c.look(func(s *State) {
 			for _, r := range s.reqs {
-				found = found || thinking(r.seen)
+				found = found || r.seen.Phase == "thinks"
 			}
 			seen = fmt.Sprint(len(s.reqs))
 		})
@@ -28,6 +28,7 @@ func TestASceneDuringASlowRun(t *testing.T) {
 	c.mu.Lock()
 	asking := c.asking
 	c.mu.Unlock()
+	c.Auto(true)
 	if err := c.Play("frozen_unfenced"); err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,8 @@ func checkLoopback(addr string) error {
 // wallAssets are the parts of the page.
 func wallAssets() []string {
 	return []string{
-		"wall.css", "wall.js", "view.js", "ties.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
+		"wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js", "words.js", "words.json",
+		"theme.css", "icon.svg",
 	}
 }
 
@@ -243,6 +244,7 @@ func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
 			servers = append(servers, string(kind))
 		}
 	}
+	servers = append(servers, c.masters()...)
 	answer(w, http.StatusOK, map[string]any{
 		"strategies": strategies, "scenes": list, "apps": apps, "servers": servers, "missing": c.stack.Missing(),
 		"join": c.JoinURL(), "lang": c.o.Lang,
@@ -260,6 +262,7 @@ type order struct {
 	Act    string   `json:"act"`
 	On     bool     `json:"on"`
 	Vote   Question `json:"vote"`
+	Hands  []int    `json:"hands"`
 }
 
 // serveDo executes a command of the teacher.
@@ -319,7 +322,16 @@ func (c *Class) do(o order) error {
 	case "fault":
 		return c.Fault(o.Server, o.Act)
 	case "vote":
-		return c.Vote(o.On, o.Vote)
+		if o.On {
+			return c.Ask(o.Vote)
+		}
+		return c.CloseVote(o.Hands)
+	case "onward":
+		c.Onward()
+		return nil
+	case "auto":
+		c.Auto(o.On)
+		return nil
 	}
 	return wrong("do", "do")
 }

@@ -110,7 +110,7 @@ func (s *State) Apply(e RunEvent) {
 		if run > 0 {
 			s.leases = insert(s.leases, e, bySource)
 		}
-	case pausing, voting, crowd, allFired, rating, judged:
+	case pausing, voting, crowd, allFired, rating, judged, stopped, autoPlay, queued, answersOf:
 		if old, ok := s.latest[e.Kind]; !ok || old.Seq < e.Seq {
 			s.latest[e.Kind] = e
 		}
@@ -332,6 +332,7 @@ func (v View) Diff(old View) map[string]json.RawMessage {
 // A token is a request's view on the wall.
 type token struct {
 	N       int    `json:"n"`
+	Good    int    `json:"good,omitempty"` // the SKU
 	Who     string `json:"who,omitempty"`
 	App     string `json:"app,omitempty"`
 	Phase   string `json:"phase"` // sent, waits, in, read, thinks, writes, wrote, done
@@ -350,6 +351,12 @@ type token struct {
 	Fired    int64   `json:"fired,omitempty"`
 	Holds    []hold  `json:"holds,omitempty"`
 	Ended    int64   `json:"ended,omitempty"`
+	WaitsAt  int64   `json:"waits_at,omitempty"`
+	ReadAt   int64   `json:"read_at,omitempty"`
+	WroteAt  int64   `json:"wrote_at,omitempty"`
+	Version  uint64  `json:"version,omitempty"` // that it has read: the order of the writes
+	Woken    []int64 `json:"woken,omitempty"`   // when the lock server woke it
+	Batch    string  `json:"batch,omitempty"`
 	version  version // that the sale had read
 	sold     bool
 }
@@ -362,6 +369,7 @@ type hold struct {
 
 // A version identifies the stock that a sale read.
 type version struct {
+	sku           string
 	epoch, number uint64
 	segment       int
 }
@@ -406,16 +414,21 @@ func (r *request) inOrder() []RunEvent {
 
 // step applies one step of an instance.
 func (t *token) step(e RunEvent) {
-	t.App = e.From
+	t.App, t.Good = e.From, goodOf(e.SKU)
 	see := func() {
-		t.Read = &e.Read
-		t.version = version{e.Epoch, e.Version, e.Segment}
+		t.Read, t.Version = &e.Read, e.Version
+		t.version = version{e.SKU, e.Epoch, e.Version, e.Segment}
+		if t.ReadAt == 0 {
+			t.ReadAt = e.At
+		}
 	}
 	switch e.Kind {
 	case "waits", "arrived":
-		t.Phase = "waits"
+		t.Phase, t.WaitsAt = "waits", cmp.Or(t.WaitsAt, e.At)
+	case "woken":
+		t.Woken = append(t.Woken, e.At)
 	case "acquired":
-		t.Phase, t.Digits = "in", e.Fence
+		t.Phase, t.Digits, t.Batch = "in", e.Fence, e.Batch
 		t.Holds = append(t.Holds, hold{From: e.At})
 	case "read":
 		t.Phase = "read"
@@ -425,7 +438,7 @@ func (t *token) step(e RunEvent) {
 	case "writes":
 		t.Phase = "writes"
 	case "wrote":
-		t.Phase, t.Wrote = "wrote", &e.Remaining
+		t.Phase, t.Wrote, t.WroteAt = "wrote", &e.Remaining, e.At
 		see()
 		t.sold = true
 	case "released":
@@ -487,8 +500,13 @@ func (s *State) View() View {
 	}
 	put("run", s.runView())
 	put("verdict", s.shownVerdict())
-	for _, kind := range []string{pausing, voting, crowd, rating} {
-		if e, ok := s.latest[kind]; ok && (kind != rating || e.Run == s.run) {
+	for _, kind := range []string{pausing, voting, crowd, autoPlay} {
+		if e, ok := s.latest[kind]; ok {
+			put(kind, e)
+		}
+	}
+	for _, kind := range []string{rating, stopped, queued, answersOf} {
+		if e, ok := s.latest[kind]; ok && e.Run == s.run {
 			put(kind, e)
 		}
 	}
@@ -496,13 +514,8 @@ func (s *State) View() View {
 	if c := s.caption(); c != nil {
 		put("caption", c)
 	}
-	if leases := s.leasesByApp(); len(leases) > 0 {
+	if leases := s.leaseViews(); len(leases) > 0 {
 		put("leases", leases)
-	}
-	points := s.stocks[s.run]
-	for i := max(0, len(points)-shownPoints); i < len(points); i++ {
-		e := points[i]
-		put("p:"+strconv.Itoa(i), []any{e.at, e.Written, e.Initial - e.Sold, e.Known})
 	}
 	for name, list := range s.faults {
 		put("server:"+name, list[len(list)-1].State)
@@ -550,7 +563,6 @@ func (s *State) bands(list []RunEvent) []band {
 const (
 	drawnLatest = 240
 	drawnOpen   = 120
-	shownPoints = 600 // of the line of the stock
 )
 
 // drawn returns the requests that a page draws: all, or, if there are many, the latest and the longest in progress.

@@ -22,29 +22,51 @@ func (q *Question) check() error {
 	if utf8.RuneCountInString(q.Asked) > maxAsked || q.Asked != "" && !printable(q.Asked) {
 		return wrong("asked", "asked", "most", maxAsked)
 	}
-	if q.About != "" && !slices.ContainsFunc(scenes(), func(s scene) bool { return s.name == q.About }) {
+	if _, known := sceneOf(q.About); q.About != "" && !known {
 		return wrong("scene", "not_listed")
 	}
 	return nil
 }
 
-// Vote opens a vote, or with on false closes it. Counts are hidden while it is open, so that students think for
-// themselves. The next run closes it.
-func (c *Class) Vote(on bool, q Question) error {
+// maxHands is the largest number of hands for one choice.
+const maxHands = 999
+
+// Ask opens a vote. Counts are hidden while it is open, so that students think for themselves. The next run closes it.
+func (c *Class) Ask(q Question) error {
 	if err := q.check(); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	if on {
-		c.votes = make(map[int]int)
-		c.question = q
-	}
-	c.ballot = on
-	counts := c.countVotes()
-	e := RunEvent{Kind: voting, On: on, Votes: counts, About: c.question.About, Asked: c.question.Asked}
+	c.votes, c.question, c.ballot = make(map[int]int), q, true
+	e := c.voted(make([]int, choices))
 	c.mu.Unlock()
 	c.note(e)
 	return nil
+}
+
+// CloseVote closes the vote. To the votes of the phones it adds the hands that the teacher has counted, by choice.
+func (c *Class) CloseVote(hands []int) error {
+	hands = append(hands, make([]int, choices)...)[:choices]
+	for _, n := range hands {
+		if err := within("hands", n, 0, maxHands); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	c.ballot = false
+	e := c.voted(hands)
+	c.mu.Unlock()
+	c.note(e)
+	return nil
+}
+
+// voted returns the event of the vote as it is now. c.mu must be held.
+func (c *Class) voted(hands []int) RunEvent {
+	counts := slices.Clone(hands)
+	for _, choice := range c.votes {
+		counts[choice]++
+	}
+	return RunEvent{Kind: voting, On: c.ballot, Votes: counts, About: c.question.About, Asked: c.question.Asked}
 }
 
 // cast records or changes the vote of a student. It returns false if the vote is closed.
@@ -54,9 +76,7 @@ func (c *Class) cast(student, choice int) bool {
 	if on {
 		c.votes[student] = choice
 	}
-	e := RunEvent{
-		Kind: voting, On: true, Votes: c.countVotes(), About: c.question.About, Asked: c.question.Asked,
-	}
+	e := c.voted(make([]int, choices))
 	c.mu.Unlock()
 	if on {
 		c.note(e)
@@ -72,12 +92,4 @@ func (c *Class) ballotOf(student int) (on bool, choice *int, asked Question) {
 		choice = &v
 	}
 	return c.ballot, choice, c.question
-}
-
-func (c *Class) countVotes() []int {
-	counts := make([]int, choices)
-	for _, choice := range c.votes {
-		counts[choice]++
-	}
-	return counts
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -71,7 +71,12 @@ func (s *screen) open(address string, width, height int64) {
 		chromedp.WaitReady(chromedp.CSS("body[data-ready]"))); err != nil {
 		s.t.Fatal(err)
 	}
-	// The text of a part that can be seen.
+	s.keeps()
+}
+
+// keeps gives the page a function for the text of a part that can be seen.
+func (s *screen) keeps() {
+	s.t.Helper()
 	ask[any](s, `window.$v = (selector) => {
 		const e = document.querySelector(selector)
 		return e?.checkVisibility({visibilityProperty: true}) ? e.textContent : ""
@@ -153,146 +158,89 @@ const shown = `[...document.querySelectorAll(".figure b")].map(b => b.textConten
 // figures is true if that is what they are.
 func figures(want string) string { return fmt.Sprintf("%s === %q", shown, want) }
 
-// One key, and the race is on the wall: in figures, in a sentence and in red, as the store says, and in the file of the
-// run.
-func TestTheRaceIsSeen(t *testing.T) {
-	c := lesson(t)
-	before := len(tapes(t, c))
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	s.begin("s")
-	s.until("the race is seen", race)
-	s.until("all have an answer", `document.querySelector("#f-sold b").textContent === "30"`)
-	s.until("overlaps are drawn", `Number(document.querySelector("#holds").dataset.overlap) > 0`)
-	var v WallVerdict
-	sku := skuOf(runOf(ask[string](s, `document.querySelector(".tok").dataset.req`)))
-	servertest.Eventually(t, time.Minute, "the stock is read after the last reply", func() (bool, string) {
-		c.look(func(state *State) { v = state.Verdict() })
-		stock, err := c.clients["app-1"].Stock(t.Context(), "redis", sku)
-		return err == nil && v.Sold == stock.Sold && v.Written == stock.Quantity && v.Open == 0,
-			fmt.Sprintf("%+v %+v", v, stock)
-	})
-	s.until("the page has the same figures", figures(fmt.Sprint(v.Written, v.Sold, v.Oversold, v.Lost)))
-	// Of sales that come in turn, some overwrite a later version than the one that they read, and read it alone.
-	if v.Lost == 0 || v.Collisions == 0 {
-		t.Errorf("%+v: updates are lost, and some orders read a version that another had used", v)
-	}
-	if red := ask[string](s, `getComputedStyle(document.querySelector("#f-lost b")).color`); red != "rgb(179, 18, 31)" {
-		t.Errorf("the figure is %s", red)
-	}
-	if n := ask[int](s, `document.querySelectorAll(".tok.twin").length`); n < 2 {
-		t.Errorf("%d requests are marked as having read the same", n)
-	}
-	if hash := ask[string](s, `location.hash`); hash != "" {
-		t.Error("the key stays in the address, for all to read")
-	}
-	s.begin("a")
-	s.until("two buyers have one unit", `document.querySelector("#f-oversold b").textContent === "1"`)
-	s.quiet()
-	if files := tapes(t, c); len(files) != before+2 {
-		t.Errorf("%q, want a file for each of two runs", files[before:])
-	}
-}
-
-// tapes are the files of the runs, the latest last.
-func tapes(t *testing.T, c *Class) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(c.o.Dir, "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-// A request is held before its write, another is let past, and an update is lost. All with the mouse.
-func TestAHeldRequestLosesAnUpdate(t *testing.T) {
+// By hand and without a mouse: all requests pause and go step by step; one is held before its write by its menu while
+// another sells, so that an update is lost; a sale is sent again with its key; an instance freezes and wakes; requests
+// come at a rate, and what is no rate is refused in the language of the page; a run is looked at again.
+func TestByHand(t *testing.T) {
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
-	ask[any](s, `strategy.value = "none"; stock.value = 10; requests.value = 1; think.value = 2000; null`)
-	s.begin("f")
-	s.until("it thinks", token1+`?.dataset.phase === "thinks"`)
-	ask[any](s, token1+`.click(); document.querySelectorAll("#menu-points button")[2].click(); null`)
-	s.until("it stands before its write", token1+`.classList.contains("stands")`)
-	s.press("b")
-	s.until("the other is done", `document.querySelector('.tok[data-req$=".2"]')?.classList.contains("sold")`)
-	s.until("one is sold", figures("9 1 0 0"))
-	ask[any](s, token1+`.click(); document.querySelector("#menu-go").click(); null`)
-	s.until("an update is lost", race)
-	s.until("in figures", figures("9 2 0 1"))
-	s.quiet()
+	if hash := ask[string](s, `location.hash`); hash != "" {
+		t.Error("the key stays in the address, for all to read")
+	}
+	s.stepByStep()
+	s.press("2w.")
+	s.until("app-2 is frozen", `document.querySelector('.server.frozen')?.dataset.server === "app-2"`)
+	s.press("w")
+	s.until("it is awake", `!document.querySelector(".server.frozen")`)
+	s.atARate()
+	c.rest(t)
+	const said = `["#verdict", "#heading", "#scene", "#truth"].map($v).join("|")`
+	s.until("it is right", `document.body.dataset.verdict === "kept" && !$v("#rate-name").includes("Stop")`)
+	live := ask[string](s, said+" + "+shown)
+	s.press("i")
+	s.until("the run is seen again", `document.body.dataset.ready && !document.querySelector("#player").hidden`)
+	s.keeps()
+	s.until("as it was", said+" + "+shown+" === "+fmt.Sprintf("%q", live))
+	s.press(kb.Escape)
+	s.until("the wall is back", `document.body.dataset.ready && document.querySelector("#player").hidden`)
+	s.refused(2)
 }
 
-// A holder that is frozen past its lease: without the fence an update is lost, with it the write is refused.
-func TestAFrozenHolder(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	c := lesson(t)
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	s.begin("h")
-	s.until("the figures are of this run", figures("10 0 0 0")) // those of the run before may be the same as at its end
-	s.until("it is frozen", `document.querySelector('.app[data-app="app-1"]').classList.contains("frozen")`)
-	s.until("an update is lost", figures("9 2 0 1"))
-	s.begin("j")
-	s.until("all is right", `document.body.dataset.verdict === "kept"`)
-	if got := ask[string](s, shown); got != "9 1 0 0" {
-		t.Errorf("figures %s, want one sold of ten", got)
-	}
-	label := ask[string](s, token1+`.getAttribute("aria-label")`)
-	if !strings.Contains(label, "refused: ") {
-		t.Errorf("what became of the first: %s", label)
-	}
-	s.quiet()
-}
-
-// What is killed is seen to be, and the teacher starts it again. A server that comes back has its data.
-func TestServersDieAndReturn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	c := lesson(t)
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	s.press("3k")
-	s.until("app-3 is dead", `document.querySelector('.app[data-app="app-3"]').classList.contains("killed")`)
-	s.begin("m")
-	s.until("Redis is dead", `document.querySelector('.server[data-server="redis"]').classList.contains("killed")`)
-	s.until("the caption follows", `document.querySelector("#scene").dataset.caption === "watch_redis_dies_dead"`)
-	s.until("Redis is up", `document.querySelector('.server[data-server="redis"]').classList.contains("up")`)
-	s.until("the caption is not stale", `!document.querySelector("#cap").textContent.includes("dead")`)
-	s.until("all is right", `document.body.dataset.verdict === "kept"`)
-	s.quiet()
-}
-
-// Everything pauses, goes on step by step, and all at once.
-func TestEverythingPauses(t *testing.T) {
-	c := lesson(t)
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
+func (s *screen) stepByStep() {
+	s.t.Helper()
+	ask[any](s, `strategy.value = "none"; stock.value = 10; requests.value = 1; think.value = 0; null`)
 	s.press("p")
 	s.until("it is paused", `document.querySelector("#b-pause").getAttribute("aria-pressed") === "true"`)
-	ask[any](s, `strategy.value = "none"; stock.value = 100; requests.value = 3; think.value = 0; null`)
 	s.begin("f")
-	s.until("three stand", `document.querySelectorAll(".tok.stands").length === 3`)
+	s.until("it stands", token1+`?.classList.contains("stands")`)
 	s.press("nnn")
-	s.until("three have read",
-		`[...document.querySelectorAll(".tok.stands")].filter(b => b.textContent.includes("100")).length === 3`)
+	s.until("it has read", token1+`.classList.contains("stands") && `+token1+`.textContent.includes("10")`)
 	s.press("p")
-	s.until("all are done", `document.querySelectorAll('.tok[data-phase="done"]').length === 3`)
-	s.until("two updates are lost", `document.querySelector("#f-lost b").textContent === "2"`)
-	s.quiet()
+	s.until("one is sold", figures("9 1 0 0"))
+	ask[any](s, token1+`.dispatchEvent(new Event("click")); document.querySelector("#menu-again").click()
+		document.querySelector("#menu").close(); null`)
+	s.until("the same key sells nothing", `document.querySelectorAll(".tok.replayed").length === 1 && `+
+		figures("9 1 0 0"))
+	ask[any](s, `think.value = 2000; null`)
+	s.begin("f")
+	s.until("it thinks", token1+`?.dataset.phase === "thinks"`)
+	ask[any](s, token1+`.focus(); null`)
+	s.press(kb.Enter)
+	s.until("its menu is open", `document.querySelector("#menu").open`)
+	ask[any](s, `document.querySelectorAll("#menu-points button")[2].click(); null`)
+	s.until("it stands before its write", token1+`.classList.contains("stands")`)
+	s.press("b")
+	s.until("the other is sold", figures("9 1 0 0"))
+	ask[any](s, token1+`.dispatchEvent(new Event("click")); document.querySelector("#menu-go").click(); null`)
+	s.until("an update is lost", race+" && "+figures("9 2 0 1"))
+	ask[any](s, `document.querySelector("#menu").close(); null`)
+}
+
+func (s *screen) atARate() {
+	s.t.Helper()
+	ask[any](s, `strategy.value = "atomic"; stock.value = 1000; rate.value = 201; null`)
+	s.press("r")
+	s.until("it says why not", `$v("#alert").includes("Rate per second: from 1 to 200")`)
+	s.press("er")
+	s.until("in Chinese, too", `$v("#alert").includes("每秒请求数：应在 1 到 200 之间")`)
+	s.press("e")
+	ask[any](s, `rate.value = 40; null`)
+	s.begin("r")
+	s.until("it can be stopped", `$v("#rate-name").includes("Stop") && $v("#heading").includes("40 requests/s")`)
+	s.until("many are sold", `Number($v("#f-sold b")) > 20`)
+	s.press("r")
 }
 
 // Both pages fit every screen in both languages and both themes, say nothing that has no text, and ask nobody else.
 func TestPagesFit(t *testing.T) {
 	c := lesson(t)
 	s := look(t, c.wallBase(), c.schoolBase())
-	if err := c.Play("no_lock"); err != nil {
+	plan := RunPlan{Strategy: "none", Store: "redis", Stock: 100, Requests: 6, ThinkMS: 10_000}
+	if err := c.Fire(plan); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Vote(true, Question{})
+	_ = c.Ask(Question{})
 	joined := false
 	for _, lang := range []string{"en", "zh"} {
 		for _, theme := range servertest.Some(1, []string{"light", "dark"}) {
@@ -305,7 +253,7 @@ func TestPagesFit(t *testing.T) {
 			for _, width := range servertest.Some(1, []int64{390, 1366, 1920}) {
 				at := fmt.Sprintf("%s %s %d", lang, theme, width)
 				s.open(fmt.Sprintf("%s/?lang=%s&theme=%s#%s", c.wallBase(), lang, theme, c.wall.token), width, 1080)
-				s.until("the run is shown", `document.querySelectorAll(".tok").length > 5`)
+				s.until("the run is shown", `document.querySelectorAll(".tok").length > 2`)
 				s.fits(at+" wall", width)
 				moving := ask[int](s, `document.getAnimations().filter(a => a.playState === "running").length`)
 				if moving > 0 {
@@ -345,6 +293,7 @@ func (s *screen) fits(what string, width int64) {
 		s.t.Errorf("%s: no text %.40s", what, rest)
 	}
 	if dir := os.Getenv("CLASS_SHOTS"); dir != "" {
+		s.until("all is where it belongs", `document.getAnimations().every(a => a.playState !== "running")`)
 		png, err := chromedp.Run(s, chromedp.CaptureScreenshot())
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(what, " ", "-")+".png"), png, 0o644)
@@ -352,33 +301,5 @@ func (s *screen) fits(what string, width int64) {
 		if err != nil {
 			s.t.Error(err)
 		}
-	}
-}
-
-// It makes docs/wall.png: see docs/refresh.
-func TestPictureOfTheWall(t *testing.T) {
-	path := os.Getenv("CLASS_PICTURE")
-	if path == "" {
-		t.Skip("CLASS_PICTURE names no file")
-	}
-	c := own(t, func(o *Options) { o.Want = []server.Kind{server.Redis, server.ZooKeeper, server.MySQL} })
-	s := look(t, c.wallBase())
-	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
-	ask[any](s, `strategy.value = "none"; requests.value = 24; think.value = 2000; null`)
-	s.begin("f")
-	s.until("all think", `document.querySelectorAll('.tok[data-phase="thinks"]').length > 12`)
-	time.Sleep(900 * time.Millisecond)
-	for i := range 6 {
-		c.fire(shot{to: c.apps[i%3].Name})
-		time.Sleep(120 * time.Millisecond)
-	}
-	s.until("some are done", race)
-	time.Sleep(400 * time.Millisecond) // the requests get to where they belong
-	png, err := chromedp.Run(s, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(path, png, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }

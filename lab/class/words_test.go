@@ -1,14 +1,14 @@
 package class
 
 import (
+	"fmt"
 	"io/fs"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// Every text is there in both languages, with the same things to fill in, and every text that a page or a scene asks
-// for is there.
+// Every text is there in both languages, and every text that a page or a scene asks for is there.
 func TestWords(t *testing.T) {
 	texts, err := phrases.Texts()
 	if err != nil {
@@ -21,24 +21,15 @@ func TestWords(t *testing.T) {
 	}
 	want := []string{}
 	for _, s := range scenes() {
-		for _, part := range []string{"scene_", "ask_", "before_", "watch_", "done_", "why_"} {
-			want = append(want, part+s.name)
-		}
-	}
-	// The moments in caption.go.
-	for scene, moments := range map[string]string{
-		"two_buyers": "both_read a_wrote b_writes", "frozen_fenced": "frozen over b_sold awake",
-		"frozen_unfenced": "frozen over b_sold awake", "killed_holder": "dead next", "redis_dies": "dead starting back",
-		"same_key": "again other",
-	} {
-		for moment := range strings.FieldsSeq(moments) {
-			want = append(want, "watch_"+scene+"_"+moment)
+		want = append(want, "scene_"+s.name, "ask_"+s.name)
+		for n := 1; n <= s.stops; n++ {
+			want = append(want, fmt.Sprintf("stop_%s_%d", s.name, n))
 		}
 	}
 	for _, kind := range []string{"locked", "process", "none", "free"} {
-		want = append(want, "before_own_"+kind, "watch_own_"+kind, "why_own_"+kind)
+		want = append(want, "watch_own_"+kind)
 	}
-	for _, key := range []string{"wakes", "writes", "sold_out", "refused", "late", "silent"} {
+	for _, key := range []string{"wakes", "writes", "refused", "silent"} {
 		want = append(want, "count_"+key)
 	}
 	asked := regexp.MustCompile(`(?:data-t|data-hint|data-label)="(\w+)"|\bt\('(\w+)'`)

@@ -19,7 +19,9 @@ const refused = ({ said }) => say(said?.[language()] ?? t('reason_failed'))
 /** The verdict of the run, as on the wall. */
 function verdict() {
   if (view.verdict !== 'race') return t(view.verdict)
-  const parts = [view.oversold > 0 && t('race_oversold', { n: view.oversold }), view.lost > 0 && t('race_lost', { n: view.lost })]
+  const parts = [
+    view.oversold > 0 && t('race_oversold', { n: view.oversold }), view.lost > 0 && t('race_lost', { n: view.lost }),
+  ]
   return `${t('race')} ${parts.filter(Boolean).join(language() === 'zh' ? '，' : ', ')}`
 }
 
@@ -86,7 +88,9 @@ let purchase = null
 function purchased() {
   const over = purchase?.n && (view.run !== purchase.run || view.own[purchase.n]?.phase === 'done')
   const now = performance.now()
-  if (!purchase || (over && now - purchase.at > twice)) purchase = { key: `${Date.now()}-${Math.round(now)}`, run: view.run }
+  if (!purchase || (over && now - purchase.at > twice)) {
+    purchase = { key: `${Date.now()}-${Math.round(now)}`, run: view.run }
+  }
   purchase.at = now
   return purchase
 }

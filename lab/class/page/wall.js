@@ -1,8 +1,9 @@
 // The wall. It shows the frames of the class, and sends the teacher's commands.
 import { choose, has, language, load, other, outcome, t, wide } from './words.js'
 import { Player } from './player.js'
-import { drawTies } from './ties.js'
-import { Store, drawHolds, drawLine, span } from './view.js'
+import { Store } from './store.js'
+import { requestBox } from './pens.js'
+import { modelOf, pictureOf } from './picture.js'
 
 const at = (id) => document.getElementById(id)
 const store = new Store()
@@ -58,9 +59,10 @@ const keys = {
   b: () => act({ do: 'more' }),
   p: () => act({ do: 'pause', on: !paused() }),
   n: () => act({ do: 'step' }),
-  v: () => about.join && (voting() ? act({ do: 'vote', on: false }) : asking()),
-  arrowright: () => lead(1),
-  pagedown: () => lead(1),
+  v: () => voting() ? counting() : asking(),
+  arrowright: onward,
+  pagedown: onward,
+  ' ': () => act({ do: 'auto', on: !store.get('auto')?.on }),
   arrowleft: () => lead(-1),
   pageup: () => lead(-1),
   '.': show,
@@ -84,13 +86,14 @@ addEventListener('keydown', (e) => {
     else if (key === 'arrowright') player.step(1)
     else if (key === 'home') player.seek(player.from)
     else if (key === 'end') player.seek(player.to)
-    else if ('eti.'.includes(key)) keys[key]()
+    else if ('eti'.includes(key)) keys[key]()
     else if (key === 'escape') keys.i()
     else return
     e.preventDefault()
     return
   }
-  if (document.querySelector('dialog[open]') && key.startsWith('arrow')) return
+  if (document.querySelector('dialog[open]') && (key.startsWith('arrow') || key === ' ')) return
+  if (key === ' ' && e.target.matches?.('button')) return
   const scene = about.scenes.find((s) => s.key === key)
   const app = about.apps[Number(key) - 1]
   if (keys[key]) keys[key]()
@@ -100,6 +103,14 @@ addEventListener('keydown', (e) => {
   e.preventDefault()
 })
 
+/** Goes on at a stop. When the scene is over, or there is none, the next one begins. */
+function onward() {
+  const stop = store.get('stop')
+  const scene = store.get('run')?.plan?.scene
+  if (stop?.on) act({ do: 'onward' })
+  else if (!scene || stop?.n === stop?.of || store.get('caption')?.phase === 'done') lead(1)
+}
+
 let led = -1 // the index of the scene that was played last, for "next scene"
 function lead(by) {
   const current = about.scenes.findIndex((s) => s.name === store.get('run')?.plan?.scene)
@@ -107,15 +118,19 @@ function lead(by) {
   if (next >= 0 && next < about.scenes.length) play(about.scenes[next].name)
 }
 
-/** Hides all that the class does not need to see, or shows it again. */
+/** Shows what the teacher needs to do things by hand, or hides it: the class does not need to see it. */
 function show() {
-  const on = document.body.classList.toggle('show')
-  at('b-show').setAttribute('aria-pressed', String(on))
-  const to = new URL(location)
-  if (on) to.searchParams.set('show', '1')
-  else to.searchParams.delete('show')
-  history.replaceState(null, '', to)
-  renderNow()
+  at('controls').hidden = !at('controls').hidden
+  at('b-show').setAttribute('aria-pressed', String(!at('controls').hidden))
+}
+
+/** Lets the teacher add the hands that are up, and ends the vote. */
+function counting() {
+  at('hands-list').replaceChildren(...store.get('voting').votes.map((_, i) => element('label', {},
+    element('span', { textContent: t(`choice_${i}`) }),
+    element('input', { type: 'number', min: 0, max: 999, value: 0 }))))
+  toggle('hands')
+  at('hands-list').querySelector('input').select()
 }
 
 /** Lets the teacher choose what the class votes on. The prepared questions begin with the next scene. */
@@ -161,10 +176,8 @@ function toggle(id) {
 
 function select(app) {
   chosen = chosen === app ? null : app
-  for (const e of document.querySelectorAll('.app')) {
-    e.classList.toggle('chosen', e.dataset.app === chosen)
-    e.querySelector('.name').setAttribute('aria-pressed', String(e.dataset.app === chosen))
-  }
+  stood = ''
+  renderNow()
 }
 
 function theme() {
@@ -194,58 +207,38 @@ const buttons = (list) => list.map(([name, run]) => {
   return b
 })
 
-const lanes = ['waits', 'read', 'thinks', 'writes', 'done']
-
 function build() {
   stood = ''
-  tokens.clear()
-  measures.clear()
-  at('ties').drawn = null
-  at('apps').replaceChildren(...about.apps.map((app, i) => {
-    const name = element('button', { type: 'button', className: 'name' }, element('kbd', { textContent: i + 1 }), ` ${app}`)
-    name.addEventListener('click', () => select(app))
-    name.setAttribute('aria-pressed', String(app === chosen))
-    const head = element('header', {}, name, element('span', { className: 'state' }), ...buttons([
-      ['freeze', () => freeze(app)], ['wake', () => freeze(app)], ['kill', () => kill(app)], ['start', () => kill(app)],
-    ]))
-    const lease = element('div', { className: 'lease' }, element('i'), element('span'))
-    const rows = element('div', { className: 'lanes' }, ...lanes.map((lane) => {
-      const e = element('div', { className: 'lane' }, element('span', { textContent: t(lane) }), element('b'))
-      if (lane !== 'waits' && lane !== 'done') e.classList.add('inside')
-      e.dataset.lane = lane
-      return e
-    }), element('div', { className: 'layer' }))
-    const section = element('section', { className: `app${app === chosen ? ' chosen' : ''}` }, head, lease, rows)
-    section.dataset.app = app
-    section.setAttribute('aria-label', app)
-    sizes.observe(rows)
-    return section
-  }))
   const fault = (server, name) => act({ do: 'fault', server, act: name })
-  for (const e of at('servers').querySelectorAll('.server')) e.remove()
-  at('servers').append(...about.servers.map((server) => {
+  const acts = (server) => about.apps.includes(server) ? ['freeze', 'wake', 'kill', 'start']
+    : ['kill', 'start', 'delay', 'cut', 'mend']
+  at('servers').replaceChildren(...[...about.apps, ...about.servers].map((server) => {
     const e = element('div', { className: 'server' }, element('b', { textContent: server }),
       element('span', { className: 'state' }),
-      ...buttons(['kill', 'start', 'delay', 'cut', 'mend'].map((name) => [name, () => fault(server, name)])))
+      ...buttons(acts(server).map((name) => [name, () => fault(server, name)])))
     e.dataset.server = server
     return e
   }))
   at('strategy').replaceChildren(...about.strategies.map((s) => element('option', {
-    value: s.name, textContent: s.name, disabled: Boolean(s.reason), title: s.reason ?? '', selected: s.name === at('strategy').value,
+    value: s.name, textContent: s.name, disabled: Boolean(s.reason), title: s.reason ?? '',
+    selected: s.name === at('strategy').value,
   })))
   stores()
   at('scenes').querySelector('ol').replaceChildren(...about.scenes.map((s) => {
-    const b = element('button', { type: 'button' }, element('kbd', { textContent: s.key.toUpperCase() }), ` ${t(`scene_${s.name}`)}`)
+    const b = element('button', { type: 'button' }, element('kbd', { textContent: s.key.toUpperCase() }),
+      ` ${t(`scene_${s.name}`)}`)
     b.dataset.scene = s.name
     b.addEventListener('click', () => play(s.name))
     return element('li', {}, b)
   }))
-  const named = [['F', 'f'], ['R', 'r'], ['B', 'b'], ['P', 'p'], ['N', 'n'], ['1 2 3', '123'], ['W', 'w'], ['K', 'k'], ['V', 'v'], ['→', 'next'], ['←', 'last'], ['.', 'show'], ['O', 'o'],
+  const named = [['F', 'f'], ['R', 'r'], ['B', 'b'], ['P', 'p'], ['N', 'n'], ['1 2 3', '123'], ['W', 'w'], ['K', 'k'],
+    ['V', 'v'], ['→', 'next'], ['←', 'last'], ['␣', 'auto'], ['.', 'show'], ['O', 'o'],
     ['I', 'i'], ['Q', 'q'], ['E', 'e'], ['T', 't'], ['?', '?']]
   at('keys').querySelector('dl').replaceChildren(...named.flatMap(([key, word]) => [
     element('dt', {}, element('kbd', { textContent: key })), element('dd', { textContent: t(`key_${word}`) }),
   ]))
-  at('menu-points').replaceChildren(...['after_lock', 'after_read', 'before_write', 'after_write', 'after_unlock'].map((point) => {
+  at('menu-points').replaceChildren(...['after_lock', 'after_read', 'before_write', 'after_write',
+    'after_unlock'].map((point) => {
     const b = element('button', { type: 'button', textContent: t(point) })
     b.addEventListener('click', () => {
       at('menu').close()
@@ -253,7 +246,7 @@ function build() {
     })
     return b
   }))
-  at('b-qr').hidden = at('b-vote').hidden = !about.join
+  at('b-qr').hidden = !about.join
   if (about.join) {
     at('qr-url').textContent = about.join
     at('qr-picture').src = 'api/join.svg'
@@ -264,101 +257,50 @@ function build() {
 function stores() {
   const s = about.strategies.find((s) => s.name === at('strategy').value)
   const kept = at('store').value
-  at('store').replaceChildren(...(s?.stores ?? []).map((name) => element('option', { value: name, textContent: name, selected: name === kept })))
+  at('store').replaceChildren(...(s?.stores ?? []).map((name) => element('option',
+    { value: name, textContent: name, selected: name === kept })))
 }
 
 // --- tokens
 
-const tokens = new Map() // buttons, by request
-const inside = ['in', 'read', 'thinks', 'writes', 'wrote']
-const mostShown = 20 // tokens of one instance: 60 for three
+const tokens = new Map() // groups of the picture, by request
 const laneOf = {
   waits: 'waits', in: 'read', read: 'read', thinks: 'thinks', writes: 'writes', wrote: 'writes', done: 'done',
 }
-const measures = new Map() // of the columns, by instance; reading them between two changes costs a layout each time
-const sizes = new ResizeObserver(() => {
-  measures.clear()
-  at('ties').drawn = null
-  render()
+const svgns = 'http://www.w3.org/2000/svg'
+
+/** The group of a request, which slides to its place. */
+function face(id) {
+  let g = tokens.get(id)
+  if (!g) {
+    g = document.createElementNS(svgns, 'g')
+    g.dataset.req = id
+    g.setAttribute('role', 'button')
+    g.setAttribute('tabindex', '0')
+    g.addEventListener('click', () => menu(id))
+    g.addEventListener('keydown', (e) => {
+      if (e.key !== 'Enter' && e.key !== ' ') return
+      e.stopPropagation()
+      e.preventDefault()
+      menu(id)
+    })
+    at('tokens').append(g)
+    tokens.set(id, g)
+  }
+  return g
+}
+
+const titleOf = (token) => t('token', {
+  n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent'),
 })
 
-function measure(app) {
-  let m = measures.get(app)
-  if (!m) {
-    const box = document.querySelector(`.app[data-app="${app}"] .lanes`)
-    m = { layer: box?.querySelector('.layer'), width: box?.clientWidth, rows: {} }
-    for (const row of box?.querySelectorAll('.lane') ?? []) {
-      m.rows[row.dataset.lane] = { row, top: row.offsetTop, height: row.clientHeight }
-    }
-    measures.set(app, m)
-  }
-  return m
-}
-
-/** The button of a token, in the layer of its instance. One that is free is used again: to make and to remove hundreds
- * of buttons a second costs a page more than all else that it does. */
-function face(layer, id, token) {
-  let b = tokens.get(id)
-  const fresh = !b
-  if (fresh) {
-    b = [...layer.children].find((b) => !b.dataset.req)
-    if (!b) {
-      b = element('button', { type: 'button' }, element('b'), element('span'), element('em'))
-      b.addEventListener('click', (e) => menu(e.currentTarget.dataset.req))
-      layer.append(b)
-    }
-    b.dataset.req = id
-    tokens.set(id, b)
-  }
-  if (b.shown === token) return b
-  b.shown = token // a frame with changes brings a new object
-  const sold = token.phase === 'done' && token.outcome === 'accepted'
-  b.className = ['tok', fresh && 'fresh', inside.includes(token.phase) && 'in',
-    token.point && 'stands', sold && 'sold', token.twin && 'twin', token.phase === 'done' && !sold && 'no',
-    token.replayed && 'replayed', token.than && 'late']
-    .filter(Boolean).join(' ')
-  b.dataset.phase = token.phase
-  const wrote = token.wrote !== undefined && (sold || token.phase === 'wrote')
-  put(b.firstChild, callName(token))
-  put(b.lastChild, mark(token))
-  put(b.children[1], token.than ? '' : String(token.replayed ? '↻' : wrote ? `${token.read}→${token.wrote}`
-    : token.phase === 'done' ? (sold ? '✓' : '✗')
-    : token.read !== undefined && token.phase !== 'waits' ? token.read : ''))
-  b.title = describe(id, token)
-  b.setAttribute('aria-label', b.title)
-  return b
-}
-
-/** Removes the button of a token that is no longer shown. */
-function free(b) {
-  if (b === document.activeElement) b.blur() // so that Enter does not act on another token
-  tokens.delete(b.dataset.req)
-  delete b.dataset.req
-  b.className = 'spare'
-  b.shown = b.where = null
-}
-
-/** What a class calls a request: its customer, or its number. */
-const callName = (token) => token.who || String(token.n)
-
-/** What the fence has to do with a request: its token while it is in the critical section, and the refusal. */
-function mark(token) {
-  if (token.than) return t('token_refused', { n: token.fence, than: token.than })
-  return token.fence && inside.includes(token.phase) ? t('token_fence', { n: token.fence }) : ''
-}
-
-function sizeOf(token, lane) {
-  const least = (lane === 'done' || lane === 'writes') ? 96 : 66
-  const quantity = token.than ? 0 : wide(`${token.read ?? ''}${lane === 'done' || lane === 'writes' ? `→${token.wrote ?? ''}` : ''}`, 11)
-  return Math.ceil(Math.max(least, 32 + wide(callName(token), 14) + quantity + wide(mark(token), 8.8) + (token.point ? 20 : 0)))
-}
-
-function describe(id, token) {
-  const parts = [t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })]
+function describe(token) {
+  const parts = [titleOf(token)]
   if (token.who) parts.push(token.who)
   if (token.read !== undefined) parts.push(t('token_read', { n: token.read }))
   if (token.wrote !== undefined) parts.push(t('token_wrote', { n: token.wrote }))
   if (token.fence) parts.push(t('token_fence', { n: token.fence }))
+  if (token.than) parts.push(t('token_refused', { n: token.fence, than: token.than }))
   if (token.point) parts.push(t('token_at', { point: t(token.point) }))
   if (token.twin) parts.push(t('token_twin'))
   if (token.same) parts.push(t('token_same', { n: token.same }))
@@ -366,50 +308,39 @@ function describe(id, token) {
   return parts.join(', ')
 }
 
-function place(app, list) {
-  const { layer, width, rows: measured } = measure(app)
-  if (!layer) return
-  const left = 114
-  const tall = document.body.classList.contains('show') // a lane of one row has room for it
-    ? Math.max(22, Math.min(36, measured.read.height - 3, measured.done.height / 2 - 4)) : 36
-  const inLane = Map.groupBy(list, ([, token]) => laneOf[token.phase])
-  const shown = new Map()
-  let room = mostShown
-  for (const lane of lanes) {
-    const { row, top, height } = measured[lane]
-    const own = inLane.get(lane) ?? []
-    own.sort(([, a], [, b]) => (lane === 'done' ? b.ended - a.ended : Boolean(b.point) - Boolean(a.point) || a.n - b.n))
-    const rows = Math.max(1, Math.floor((height - 2) / (tall + 3)))
-    let x = left
-    let line = 0
-    let fit = 0
-    for (const [id, token] of own) { // each beside the one before it, or in the next row
-      const size = Math.min(sizeOf(token, lane), width - left - 6)
-      if (x > left && x + size > width - 4) {
-        x = left
-        line++
-      }
-      if (line >= rows || room === 0) break
-      shown.set(id, { token, size, x, y: top + 2 + line * (tall + 3) })
-      x += size + 5
-      fit++
-      room--
-    }
-    put(row.lastChild, own.length > fit ? t('hidden', { n: own.length - fit }) : '')
+/** Draws the run. What has not changed is not touched. */
+let painted = {}
+function paint() {
+  if (!about) return
+  const model = modelOf(store, about, player ? player.now : Date.now() * 1000)
+  const picture = pictureOf(model)
+  for (const layer of ['back', 'front']) {
+    if (painted[layer] === picture[layer]) continue
+    painted[layer] = picture[layer]
+    at(layer).innerHTML = picture[layer]
   }
-  for (const b of layer.children) if (b.dataset.req && !shown.has(b.dataset.req)) free(b)
-  for (const [id, { token, size, x, y }] of shown) {
-    if (tokens.has(id) && tokens.get(id).parentNode !== layer) free(tokens.get(id)) // nginx chose another instance
-    const b = face(layer, id, token)
-    const where = `${x} ${y} ${size}`
-    if (b.where === where) continue
-    b.where = where
-    b.style.width = `${size}px`
-    b.style.height = `${tall}px`
-    b.style.transform = `translate(${x}px, ${y}px)`
+  const shown = new Set()
+  for (const one of picture.tokens) {
+    shown.add(one.id)
+    const g = face(one.id)
+    const where = `translate(${one.x.toFixed(1)}px, ${one.y.toFixed(1)}px)`
+    const look = requestBox(one)
+    if (g.where !== where) g.style.transform = g.where = where
+    if (g.look !== look) g.innerHTML = g.look = look
+    const { one: token, state } = one
+    const names = ['tok', state, token.point && 'stands', token.replayed && 'replayed', one.star && 'woken',
+      one.h <= 20 && 'small'].filter(Boolean).join(' ')
+    if (g.getAttribute('class') !== names) g.setAttribute('class', names)
+    g.dataset.phase = token.phase
+    const said = describe(token)
+    if (g.said !== said) g.setAttribute('aria-label', g.said = said)
   }
-  const fresh = layer.querySelectorAll('.fresh')
-  if (fresh.length) requestAnimationFrame(() => fresh.forEach((b) => b.classList.remove('fresh')))
+  for (const [id, g] of tokens) {
+    if (shown.has(id)) continue
+    g.remove()
+    tokens.delete(id)
+  }
+  document.body.dataset.overlap = picture.overlap
 }
 
 function menu(id) {
@@ -417,8 +348,8 @@ function menu(id) {
   const token = store.get(`t:${id}`)
   if (!token) return
   opened = id
-  at('menu-title').textContent = t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })
-  at('menu-what').textContent = describe(id, token)
+  at('menu-title').textContent = titleOf(token)
+  at('menu-what').textContent = describe(token)
   at('menu-go').hidden = !token.point
   at('menu-again').hidden = !token.fired
   for (const b of at('menu-points').children) b.disabled = token.phase === 'done'
@@ -429,14 +360,10 @@ function menu(id) {
 
 function figure(id, value, on) {
   const e = at(id)
-  put(e.querySelector('b'), String(value))
-  e.classList.toggle('long', String(value).length > 3)
+  const b = e.querySelector('b')
+  put(b, String(value))
+  b.style.fontSize = `${Math.min(64, 140 / String(value).length)}px`
   e.classList.toggle('on', Boolean(on))
-}
-
-function sentence(v) {
-  const said = v.said?.[language()] // texts of a load's judge
-  return said && v.code === 'race' ? `${wrong(v)} ${said}` : said ?? wrong(v)
 }
 
 function wrong(v) {
@@ -445,7 +372,6 @@ function wrong(v) {
   if (v.oversold > 0) parts.push(t('race_oversold', { n: v.oversold }))
   if (v.lost > 0) parts.push(t('race_lost', { n: v.lost }))
   if (v.lost < 0) parts.push(t('race_gone', { n: -v.lost }))
-  if (v.collisions > 0) parts.push(t('race_twins', { n: v.collisions }))
   return `${t('race')} ${parts.join(language() === 'zh' ? '，' : ', ')}${language() === 'zh' ? '。' : '.'}`
 }
 
@@ -453,66 +379,40 @@ function put(e, text) { // a live region must change only with its text, and a l
   if (e.textContent !== text) e.textContent = text
 }
 
-/** The caption of the run, and the counts that are not in the figures. */
+/** What the class reads: the question of a vote, the caption of the run, or the sentence of a load's judge. */
+function captionOf(vote, c) {
+  if (vote) return vote.asked || t(vote.about ? `ask_${vote.about}` : 'question')
+  return c ? t(c.key, c.values) : store.get('verdict')?.said?.[language()] ?? t('idle')
+}
+
+/** The counts that are not in the figures, at most two. */
+function countsOf(plan, n) {
+  const free = plan.scope === 'cluster' && !plan.exclusive
+  const crowd = plan.requests > 8 || plan.rate
+  return [
+    ['wakes', crowd ? n.wakes : 0], ['writes', free ? n.writes : 0], ['silent', n.silent], ['refused', n.refused],
+  ].filter(([, value]) => value > 0).slice(0, 2)
+}
+
+/** The caption of the run, and its counts. */
 function story() {
   const c = store.get('caption')
+  const vote = voting() ? store.get('voting') : null
   const scene = at('scene')
-  scene.hidden = !c
+  const words = captionOf(vote, c)
+  const list = c && !vote ? countsOf(store.get('run').plan, store.get('tally')) : []
   scene.className = c?.phase ?? ''
   scene.dataset.caption = c?.key ?? ''
-  const text = c ? t(c.key, c.values) : ''
-  const label = c ? t(`phase_${c.phase}`) : ''
-  if (at('cap').textContent !== label + text) at('cap').replaceChildren(element('b', { textContent: label }), text)
-  at('why').hidden = !c?.why
-  const why = c?.why ? t(c.why, c.values) : ''
-  if (why && at('why').textContent !== t('phase_why') + why) {
-    at('why').replaceChildren(element('b', { textContent: t('phase_why') }), why)
-  }
-  const n = store.get('tally')
-  const plan = store.get('run')?.plan
-  const list = !n || !c ? [] : [
-    (n.wakes > 0 || plan?.strategy.startsWith('zk-')) && ['wakes', n.wakes], n.writes > 0 && !plan?.exclusive && ['writes', n.writes],
-    n.sold_out > 0 && ['sold_out', n.sold_out], n.refused > n.late && ['refused', n.refused - n.late], n.late > 0 && ['late', n.late],
-    n.silent > 0 && ['silent', n.silent],
-  ].filter(Boolean)
+  scene.classList.toggle('long', wide(words, 16) > 1200 - 200 * list.length)
+  put(scene, words)
   const now = JSON.stringify([list, language()])
   if (at('counts').dataset.now === now) return
   at('counts').dataset.now = now
   at('counts').replaceChildren(...list.map(([key, value]) => {
-    const e = element('span', { className: key }, t(`count_${key}`), element('b', { textContent: value }))
+    const e = element('span', {}, t(`count_${key}`), element('b', { textContent: value }))
     e.dataset.count = key
     return e
   }))
-}
-
-/** The leases of the lock: a bar shrinks by the page's clock, from what the server has reported. */
-function lease() {
-  const all = store.get('leases') ?? {}
-  const now = player ? player.now : Date.now() * 1000
-  document.body.classList.toggle('leased', Object.keys(all).length > 0)
-  for (const app of about.apps) {
-    const e = document.querySelector(`.app[data-app="${app}"] .lease`)
-    const l = all[app]
-    const bar = e.firstChild
-    const left = l ? Math.max(0, l.left - (now - l.at) / 1000) : 0
-    const gone = l && (l.over ? l.expired : left === 0)
-    e.className = gone ? 'lease over' : 'lease'
-    if (!l || l.over && !l.expired) { // none, or released
-      bar.style.visibility = 'hidden'
-      put(e.lastChild, '')
-      e.dataset.times = 0
-      continue
-    }
-    bar.style.visibility = ''
-    bar.style.width = '100%'
-    bar.style.transform = `scaleX(${Math.min(1, left / l.full).toFixed(4)})`
-    const who = l.who || `#${l.n}`
-    put(e.lastChild, gone ? t('lease_over', { who })
-      : `${t('lease', { who, n: (left / 1000).toFixed(1) })}${
-        l.times ? ` ${t('lease_times', { n: l.times })} ${'┃'.repeat(Math.min(6, l.times))}` : ''}`)
-    e.dataset.times = l.times
-    e.title = t('lease_asked')
-  }
 }
 
 /** What the controls say is what runs, until the teacher changes them for the next run. */
@@ -521,31 +421,30 @@ function controls() {
   const run = store.get('run')
   const plan = run?.plan
   if (!plan || about.replay) return
+  if (controlled === run.n) return
+  controlled = run.n
   const values = { strategy: plan.strategy, stock: plan.stock, think: plan.think_ms }
   if (!plan.rate) values.requests = plan.requests
   else {
     values.rate = plan.rate
     values.lasts = plan.seconds ?? 0
   }
-  if (controlled !== run.n) {
-    controlled = run.n
-    for (const [id, value] of Object.entries(values)) at(id).value = value
-    stores()
-    at('store').value = plan.store
-  }
-  values.store = plan.store
-  const differ = Object.entries(values).some(([id, value]) => at(id).value !== String(value))
-  at('for-next').hidden = !differ
-  put(at('for-next'), differ ? t('for_next') : '')
+  for (const [id, value] of Object.entries(values)) at(id).value = value
+  stores()
+  at('store').value = plan.store
+}
+
+function headingOf(plan) {
+  if (plan.scene) return `${t(`scene_${plan.scene}`)} — ${plan.strategy}`
+  return [plan.strategy, plan.store, plan.rate && t('per_second', { n: plan.rate })].filter(Boolean).join(' · ')
 }
 
 function words() {
   const run = store.get('run')
   const v = store.get('verdict') ?? { code: 'idle' }
   const plan = run?.plan
-  put(at('heading'), plan ? [plan.scene && t(`scene_${plan.scene}`), [plan.strategy, plan.store, plan.rate && t('per_second', { n: plan.rate })].filter(Boolean).join(' · ')].filter(Boolean).join(' — ') : t('title'))
-  document.body.classList.toggle('voting', voting())
-  put(at('verdict'), voting() ? t('verdict_hidden') : sentence(v))
+  put(at('heading'), plan ? headingOf(plan) : t('title'))
+  put(at('verdict'), voting() ? t('verdict_hidden') : run?.n > 0 ? wrong(v) : '')
   at('verdict').className = voting() ? '' : v.code
   controls()
   for (const b of at('scenes').querySelectorAll('li button')) {
@@ -555,10 +454,12 @@ function words() {
   const drawn = store.get('drawn')
   const latest = store.get('drawn_last')
   const unsent = store.get('rate')?.count
-  put(at('dropped'), [v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }), drawn && t('drawn', drawn),
-    latest && t('drawn_last', latest)].filter(Boolean).join(' '))
+  put(at('dropped'), [
+    v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }), drawn && t('drawn', drawn),
+    latest && t('drawn_last', latest),
+  ].filter(Boolean).join(' '))
   at('dropped').hidden = at('dropped').textContent === ''
-  const some = run?.n > 0
+  const some = run?.n > 0 && !voting()
   figure('f-stock', some ? v.written : '–')
   put(at('truth'), some ? t('truth', { n: v.truth }) : '')
   at('truth').classList.toggle('off', some && v.truth !== v.written)
@@ -569,41 +470,18 @@ function words() {
   story()
   at('b-pause').setAttribute('aria-pressed', String(paused()))
   put(at('pause-name'), t(paused() ? 'resume' : 'pause'))
-  at('b-rate').setAttribute('aria-pressed', String(rated()))
   put(at('rate-name'), t(rated() ? 'rate_stop' : 'rate_fire'))
   put(at('vote-name'), t(voting() ? 'vote_close' : 'vote'))
+  at('b-auto').setAttribute('aria-pressed', String(Boolean(store.get('auto')?.on)))
+  const stop = store.get('stop')
+  put(at('stops'), stop ? '●'.repeat(stop.n) + '○'.repeat(stop.of - stop.n) : '')
   put(at('theme-name'), t(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'))
-  put(at('think-shown'), t('seconds', { n: (Number(at('think').value) / 1000).toFixed(2) }))
   if (player) {
     put(at('p-play'), t(player.playing ? 'player_pause' : 'player_play'))
     at('p-at').value = (1000 * (player.now - player.from)) / Math.max(1, player.to - player.from)
     put(at('p-time'), t('seconds', { n: ((player.now - player.from) / 1e6).toFixed(3) }))
   }
   put(at('qr-crowd'), store.get('crowd') ? t('students', { n: store.get('crowd').crowd }) : '')
-  ballot()
-}
-
-let counted = null // the values of the bars
-function ballot() {
-  const vote = store.get('voting')
-  const now = `${JSON.stringify(vote)} ${language()}`
-  if (now === counted) return
-  counted = now
-  const total = (vote?.votes ?? []).reduce((a, b) => a + b, 0)
-  at('ballot').hidden = !vote || (!vote.on && total === 0)
-  if (at('ballot').hidden) return
-  put(at('vote-about'), vote.about ? t('vote_about', { run: t(`scene_${vote.about}`) }) : t('vote_about_next'))
-  put(at('vote-question'), vote.asked || t(vote.about ? `ask_${vote.about}` : 'question'))
-  if (vote.on) { // hidden, so that students think for themselves
-    at('bars').replaceChildren(element('p', { textContent: t('votes', { n: total }) }))
-    return
-  }
-  at('bars').replaceChildren(...vote.votes.map((n, i) => {
-    const bar = element('i')
-    bar.style.width = `${(100 * n) / Math.max(1, ...vote.votes)}%`
-    return element('div', {}, element('span', { textContent: t(`choice_${i}`) }),
-      element('span', { className: 'length' }, bar), element('b', { textContent: n }))
-  }))
 }
 
 let stood = '' // the current content
@@ -611,15 +489,14 @@ function standing() {
   const now = JSON.stringify([[...store.under('server')], chosen, language()])
   if (now === stood) return
   stood = now
-  for (const e of document.querySelectorAll('.app, .server')) {
-    const name = e.dataset.app ?? e.dataset.server
+  for (const e of document.querySelectorAll('.server')) {
+    const name = e.dataset.server
     const state = stateOf(name) ?? 'up'
-    const base = e.dataset.app ? `app${chosen === name ? ' chosen' : ''}` : 'server'
-    e.className = `${base} ${state}`
+    e.className = `server ${state}${chosen === name ? ' chosen' : ''}`
     put(e.querySelector('.state'), t(state))
     const can = {
-      freeze: state === 'up', wake: state === 'frozen', kill: state !== 'killed' && state !== 'starting', start: state === 'killed',
-      delay: state === 'up', cut: state === 'up', mend: state === 'slow' || state === 'cut',
+      freeze: state === 'up', wake: state === 'frozen', kill: state !== 'killed' && state !== 'starting',
+      start: state === 'killed', delay: state === 'up', cut: state === 'up', mend: state === 'slow' || state === 'cut',
     }
     for (const b of e.querySelectorAll('[data-act]')) b.hidden = !can[b.dataset.act]
   }
@@ -637,20 +514,16 @@ function render() {
   requestAnimationFrame(() => {
     waiting = false
     standing()
-    const byApp = Map.groupBy(store.under('t'), ([, token]) => token.app)
-    for (const app of about.apps) place(app, byApp.get(app) ?? [])
-    const way = (byApp.get(undefined) ?? []).filter(([, token]) => token.phase !== 'done').length
+    paint()
     const since = performance.now() - spoken
-    if (player || since >= wordsEvery) speak(way)
+    if (player || since >= wordsEvery) speak()
     else later ||= setTimeout(renderNow, wordsEvery - since)
   })
 }
 
-function speak(way) {
+function speak() {
   spoken = performance.now()
   words()
-  drawTies(at('ties'), document, store, tokens, callName, (names, n) => t('tie', { names, n }))
-  put(at('way'), way ? t('way', { n: way }) : '')
   document.body.dataset.n = store.get('run')?.n ?? 0
   document.body.dataset.verdict = store.get('verdict')?.code ?? ''
 }
@@ -663,18 +536,17 @@ function renderNow() {
   render()
 }
 
-const name = (server, state) => `${server}: ${t(state)}`
-const seconds = (n) => t('seconds', { n })
-function charts() {
-  if (!about || document.hidden) return
-  lease()
-  const time = span(store, player ? player.now : Date.now() * 1000)
-  const seen = drawHolds(at('holds'), store, about.apps, time, seconds, name)
-  drawLine(at('line'), store, time, seconds, name)
-  at('holds').setAttribute('aria-label', t('chart', { n: seen.holds, m: seconds(seen.overlap.toFixed(2)) }))
-  at('holds').dataset.overlap = seen.overlap
-  at('holds').dataset.ahead = seen.ahead
-  at('line').setAttribute('aria-label', t('line'))
+/** Time goes on while requests are under way, also without a frame. */
+function tick() {
+  if (document.hidden || !about) return
+  if (player || [...store.under('t').values()].some((token) => token.phase !== 'done')) paint()
+}
+
+/** The page is as large as the screen allows. */
+function fit() {
+  const scale = Math.min(innerWidth / 1280, innerHeight / 720)
+  const [x, y] = [(innerWidth - 1280 * scale) / 2, (innerHeight - 720 * scale) / 2]
+  at('stage').style.transform = `translate(${x}px, ${y}px) scale(${scale})`
 }
 
 // --- the connection
@@ -702,7 +574,7 @@ function listen() {
 /** Hides the controls of servers: there are no servers, or they are not ours. */
 function replay() {
   document.body.classList.add('replay')
-  at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = at('b-next').hidden = true
+  at('controls').hidden = true
   at('player').hidden = false
   at('p-save').hidden = at('p-live').hidden = !about.back
   at('p-live').addEventListener('click', keys.i)
@@ -753,7 +625,7 @@ async function enter() {
     if (source) await first
     controls()
   }
-  setInterval(charts, 100)
+  setInterval(tick, 100)
   render()
 }
 
@@ -763,16 +635,20 @@ at('controls').addEventListener('submit', (e) => {
   inRate ? fireSteadily() : fire()
 })
 at('strategy').addEventListener('change', stores)
-at('think').addEventListener('input', renderNow)
-for (const [id, key] of [['b-more', 'b'], ['b-pause', 'p'], ['b-step', 'n'], ['b-vote', 'v'], ['b-rate', 'r'], ['b-replay', 'i'], ['b-theme', 't'], ['b-lang', 'e'], ['b-next', 'arrowright'], ['b-show', '.']]) {
-  at(id).addEventListener('click', () => keys[key]())
-}
-for (const b of document.querySelectorAll('[data-opens]')) b.addEventListener('click', () => toggle(b.dataset.opens))
-for (const b of document.querySelectorAll('dialog .close')) b.addEventListener('click', () => b.closest('dialog').close())
+for (const b of document.querySelectorAll('[data-key]')) b.addEventListener('click', () => about
+  && keys[b.dataset.key]())
+for (const b of document.querySelectorAll('dialog .close')) b.addEventListener('click',
+  () => b.closest('dialog').close())
 at('ask-own').addEventListener('submit', (e) => {
   e.preventDefault()
   const asked = at('asked').value.trim()
   if (asked) ask({ asked })
+})
+at('hands-form').addEventListener('submit', (e) => {
+  e.preventDefault()
+  at('hands').close()
+  act({ do: 'vote', on: false, hands: [...at('hands-list').querySelectorAll('input')].map((input) => Math.max(0,
+    Math.round(Number(input.value)))) })
 })
 at('menu-go').addEventListener('click', () => {
   at('menu').close()
@@ -787,10 +663,8 @@ addEventListener('pageshow', (e) => e.persisted && about && !player && listen())
 
 await load()
 document.documentElement.dataset.theme = new URLSearchParams(location.search).get('theme') === 'dark' ? 'dark' : 'light'
-if (new URLSearchParams(location.search).has('show')) {
-  document.body.classList.add('show')
-  at('b-show').setAttribute('aria-pressed', 'true')
-}
+addEventListener('resize', fit)
+fit()
 put(at('heading'), t('title'))
 if (!has('title')) throw new Error('no words')
 await enter()
