@@ -151,7 +151,7 @@ type Scene struct {
 	timeout time.Duration      // how long something that must happen may take
 	storm   time.Duration      // a storm begins no acquisition after this
 	hurry   bool               // the clause is expected to fail, so two tries are enough
-	seen    string             // a remark for the docs if the clause holds
+	seen    string             // a remark for the log
 
 	mu      sync.Mutex
 	opened  int
