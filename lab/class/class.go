@@ -43,16 +43,23 @@ func (o *Options) scaled(d time.Duration) time.Duration {
 // neither deducts from this run's stock nor holds its lock.
 func skuOf(run int) string { return "run-" + strconv.Itoa(run) }
 
+// skuAt returns a SKU of a run that has several. The first is 0, and that of a run with one.
+func skuAt(run, good int) string {
+	if good == 0 {
+		return skuOf(run)
+	}
+	return skuOf(run) + ":" + strconv.Itoa(good)
+}
+
 // skusOf returns the SKUs of a run, of which most have one.
-func skusOf(run int, p *RunPlan) []string {
-	skus := []string{skuOf(run)}
-	for good := 1; good < p.Goods; good++ {
-		skus = append(skus, skuOf(run)+":"+strconv.Itoa(good))
+func skusOf(run int, p *RunPlan) (skus []string) {
+	for good := range max(1, p.Goods) {
+		skus = append(skus, skuAt(run, good))
 	}
 	return skus
 }
 
-// goodOf returns the place of a SKU in its run: 0 is the first.
+// goodOf is the reverse of skuAt.
 func goodOf(sku string) int {
 	_, tail, _ := strings.Cut(sku, ":")
 	n, _ := strconv.Atoi(tail) // empty for the first
@@ -321,17 +328,7 @@ func (c *Class) readStock(ctx context.Context) {
 			continue
 		}
 		var err error
-		seen = StockSeen{Known: true}
-		for _, sku := range skusOf(run, &plan) {
-			var stock loadtest.Stock
-			if stock, err = c.clients[app.Name].Stock(ctx, plan.Store, sku); err != nil {
-				seen = StockSeen{}
-				break
-			}
-			seen.Initial, seen.Written, seen.Sold = seen.Initial+stock.Initial, seen.Written+stock.Quantity,
-				seen.Sold+stock.Sold
-		}
-		if err == nil {
+		if seen, err = c.stockAt(ctx, app.Name, run, &plan); err == nil {
 			break
 		}
 	}
@@ -339,6 +336,21 @@ func (c *Class) readStock(ctx context.Context) {
 		return
 	}
 	c.seenStock(run, seen)
+}
+
+// stockAt reads the stock of all SKUs of a run through an instance. After an error it is not known.
+func (c *Class) stockAt(ctx context.Context, app string, run int, p *RunPlan) (StockSeen, error) {
+	seen := StockSeen{Known: true}
+	for _, sku := range skusOf(run, p) {
+		stock, err := c.clients[app].Stock(ctx, p.Store, sku)
+		if err != nil {
+			return StockSeen{}, err
+		}
+		seen.Initial += stock.Initial
+		seen.Written += stock.Quantity
+		seen.Sold += stock.Sold
+	}
+	return seen, nil
 }
 
 // seenStock records the stock if it has changed, or if it is the first reading after all requests have ended, which

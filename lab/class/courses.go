@@ -8,13 +8,13 @@ import (
 // The courses of the scenes. A request that must not go on while the class reads a caption is paused in its instance.
 
 // Points at which the requests of scenes pause.
-var (
-	beforeWrite = []string{"before_write"}
-	afterLock   = []string{"after_lock"}
+const (
+	beforeWrite = "before_write"
+	afterLock   = "after_lock"
 )
 
-// A and B as customers.
-func (p *play) buyer(who string, app int, pause []string) (id string) {
+// buyer sends a request of a customer with a name. pause has the points at which it pauses.
+func (p *play) buyer(who string, app int, pause ...string) (id string) {
 	return p.fire(shot{who: who, to: p.app(app), pause: pause})
 }
 
@@ -74,7 +74,7 @@ func oneLock(p *play) {
 func threeInside(p *play) {
 	var all []string
 	for i := range p.planOf().Requests {
-		all = append(all, p.fire(shot{to: p.app(i), pause: beforeWrite}))
+		all = append(all, p.fire(shot{to: p.app(i), pause: []string{beforeWrite}}))
 	}
 	three := func(s *State) bool {
 		n := 0
@@ -119,7 +119,7 @@ func renewed(p *play) {
 	if !p.until(a, stands) {
 		return
 	}
-	b := p.buyer("B", 1, nil)
+	b := p.buyer("B", 1)
 	if !p.until(b, waits) || !p.await(p.ctx.Done(), func(s *State) bool { return s.renewals() > 2 }) || !p.stop(2) {
 		return
 	}
@@ -175,13 +175,13 @@ const settling = time.Second
 
 // crowded: one holds the lock, and all others wait for it at once.
 func crowded(p *play) {
-	first := p.fire(shot{to: p.app(0), pause: beforeWrite})
+	first := p.fire(shot{to: p.app(0), pause: []string{beforeWrite}})
 	if !p.until(first, stands) {
 		return
 	}
 	var all []string
 	for i := range p.planOf().Requests - 1 {
-		all = append(all, p.fire(shot{to: p.app(i), pause: beforeWrite}))
+		all = append(all, p.fire(shot{to: p.app(i), pause: []string{beforeWrite}}))
 	}
 	for _, id := range all {
 		if !p.until(id, waits) {
@@ -210,7 +210,7 @@ func dyingMasters(p *play) {
 	if !p.until(a, stands) {
 		return
 	}
-	b := p.buyer("B", 1, nil)
+	b := p.buyer("B", 1)
 	for i, stop := range []int{2, 3, 4} {
 		if i > 0 {
 			p.does(masters[5-i], "kill")
@@ -239,7 +239,7 @@ func fourGoods(p *play) {
 	}
 	var all []string
 	for good := range 4 {
-		all = append(all, p.fire(shot{to: p.app(good + 1), good: good, pause: beforeWrite}))
+		all = append(all, p.fire(shot{to: p.app(good + 1), good: good, pause: []string{beforeWrite}}))
 	}
 	for _, id := range all {
 		if !p.until(id, stands) {
@@ -247,7 +247,7 @@ func fourGoods(p *play) {
 		}
 	}
 	for _, good := range []int{1, 3} {
-		all = append(all, p.fire(shot{to: p.app(good - 1), good: good, pause: beforeWrite}))
+		all = append(all, p.fire(shot{to: p.app(good - 1), good: good, pause: []string{beforeWrite}}))
 		if !p.until(all[len(all)-1], waits) {
 			return
 		}
@@ -272,7 +272,7 @@ func sameKey(p *play) {
 	if again := p.fire(shot{who: "A", to: p.app(1), again: first}); !p.until(again, ended) || !p.stop(3) {
 		return
 	}
-	p.buyer("A", 2, nil)
+	p.buyer("A", 2)
 }
 
 // slowStore: the way to the store is slow, so that a class sees each write.

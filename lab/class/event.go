@@ -41,7 +41,7 @@ type RunEvent struct {
 	Key    string     `json:"key,omitempty"`    // fired: the earlier request with the same Idempotency-Key
 	Plan   *RunPlan   `json:"plan,omitempty"`   // run
 	Stock  *StockSeen `json:"stock,omitempty"`  // stock
-	Server string     `json:"server,omitempty"` // standing: its name; leased: who reported it
+	Server string     `json:"server,omitempty"` // standing: its name
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
 	Count  uint64     `json:"count,omitempty"`  // gap: steps lost in transit; rate: requests not sent
 	On     bool       `json:"on,omitempty"`     // pause: at every point; voting: open; rate: on; stop: waits

@@ -172,7 +172,7 @@ func (c *Class) fire(s shot) (id string) {
 		key = s.again
 	}
 	request := loadtest.Request{
-		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skusOf(run, &p)[s.good], Quantity: 1, RequestID: id,
+		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skuAt(run, s.good), Quantity: 1, RequestID: id,
 		IdempotencyKey: key,
 		Lab: loadtest.LabOptions{
 			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced,

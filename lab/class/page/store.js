@@ -1,7 +1,6 @@
-// The values of the class, by key. Times are Unix time in microseconds.
-
-/** The values of the class, by key: frames replace them. Keys that name one of many (t:r1.5) are kept by what comes
- * before the colon: each frame asks for all of a kind, and there are hundreds of other kinds. */
+/** The values of the class, by key: frames replace them. Times are Unix time in microseconds. Keys that name one of
+ * many (t:r1.5) are kept by what comes before the colon: each frame asks for all of a kind, and there are hundreds of
+ * other kinds. */
 export class Store {
   values = new Map()
   kinds = new Map()
