@@ -6,8 +6,7 @@ import (
 )
 
 // keyQueues has the queues of the keys that callers in this process hold or wait for. Unused keys take no memory. The
-// zero value is ready. An acquisition, a release or a give-up takes the mutex for less than a microsecond, however many
-// wait, so one for all keys is contended only from some million operations a second on.
+// zero value is ready. One mutex is for all keys, because what is done under it is short, however many wait.
 type keyQueues struct {
 	mu   sync.Mutex
 	keys map[string]*keyQueue

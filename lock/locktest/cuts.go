@@ -211,19 +211,24 @@ func (s *Scene) freeAgain(ctx context.Context, r *distant, sound *remote, h *rem
 	return nil
 }
 
+// counted returns two processes, and the number of requests of an acquisition by the first and its release.
+func (s *Scene) counted(ctx context.Context) (far, sound *remote, n int, err error) {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	n, err = s.requests(ctx, list[0], list[1], false)
+	s.seen = fmt.Sprintf("%d requests", n)
+	return list[0], list[1], n, err
+}
+
 // late holds each request of an acquisition and its release back until the caller has given up, or the reply to it. The
 // leases are an hour, so that nothing becomes free by itself.
 func late(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
+	far, sound, n, err := s.counted(ctx)
 	if err != nil {
 		return err
 	}
-	far, sound := list[0], list[1]
-	n, err := s.requests(ctx, far, sound, false)
-	if err != nil {
-		return err
-	}
-	s.seen = fmt.Sprintf("%d requests", n)
 	actions := []wire.Action{wire.Hold, wire.HoldReply}
 	return parallel(n*len(actions), 4, func(i int) error {
 		trap := wire.Trap{Skip: i / len(actions), Do: actions[i%len(actions)]}
@@ -262,16 +267,10 @@ func (s *Scene) comesLate(ctx context.Context, p *process, sound *remote, trap w
 
 // refusals refuses each request of an acquisition and its release in turn, and then all of them.
 func refusals(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
+	far, sound, n, err := s.counted(ctx)
 	if err != nil {
 		return err
 	}
-	far, sound := list[0], list[1]
-	n, err := s.requests(ctx, far, sound, false)
-	if err != nil {
-		return err
-	}
-	s.seen = fmt.Sprintf("%d requests", n)
 	return parallel(n+1, 4, func(k int) error {
 		trap := wire.Trap{Skip: k, Do: wire.Answer, Answer: s.Refuse}
 		if k == n {
