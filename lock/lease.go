@@ -23,7 +23,8 @@ type Lease struct {
 	held context.Context         // ends with ErrReleased or a LostError as its cause
 	end  context.CancelCauseFunc // of held: ends calls it
 
-	due     *time.Timer   // starts the keeper, the goroutine of KeepAlive; nil: the lease has none
+	timers  *Timers
+	due     *sharedTimer  // starts the keeper, the goroutine of KeepAlive; nil: the lease has none
 	kept    chan struct{} // closed when the keeper has ended
 	mu      sync.Mutex    // guards until, retired, stop and told
 	until   time.Time     // when the lease ends unless it is renewed; zero: it has no end
@@ -48,7 +49,7 @@ type Lease struct {
 // free gives the key back to the server. It is called at most once, also after a loss, with its own context. It must
 // return when this context ends, and tolerate a key that no longer exists or has another holder.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
-	l := &Lease{key: key, fence: f, free: free}
+	l := &Lease{key: key, fence: f, free: free, timers: new(Timers)}
 	l.held, l.end = context.WithCancelCause(context.Background())
 	return l, func(cause error) { l.ends(&LostError{key, cause}) }
 }
@@ -155,7 +156,10 @@ func (l *Lease) Until() time.Time {
 func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
 	l.until = r.end(r.begin(sent))
 	l.kept = make(chan struct{})
-	l.due = time.AfterFunc(time.Until(r.due(sent)), func() {
+	if r.Timers != nil {
+		l.timers = r.Timers
+	}
+	l.due = l.timers.afterFunc(r.due(sent), func() {
 		defer close(l.kept)
 		renewing, stop := context.WithCancel(l.held)
 		defer stop()
@@ -247,7 +251,7 @@ func (l *Lease) Linger(d time.Duration) {
 // ReleaseTimeout to free the key. It returns how long it has waited.
 func (l *Lease) finish(why error) (waited time.Duration) {
 	l.ends(why)
-	if l.due == nil || l.due.Stop() {
+	if l.due == nil || l.due.stop() {
 		return 0
 	}
 	began := time.Now()
@@ -266,7 +270,7 @@ func (l *Lease) giveBack(limit time.Duration) error {
 	if l.of != nil {
 		err = l.of.release()
 	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := l.timers.withTimeout(limit)
 		defer cancel()
 		err = l.free(ctx)
 	}

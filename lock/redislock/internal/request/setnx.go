@@ -59,11 +59,11 @@ func SetNX(
 }
 
 // Hold returns the lease of a granted key. It is not renewed. Its Release calls free.
-func Hold(
+func (c *Cleanup) Hold(
 	key string, f lock.Fence, sent time.Time, lease time.Duration, free func(context.Context) error,
 ) *lock.Lease {
 	l, _ := lock.NewLease(key, f, free)
-	l.KeepAlive(sent, lock.Renewal{TTL: lease})
+	l.KeepAlive(sent, lock.Renewal{TTL: lease, Timers: &c.Timers})
 	return l
 }
 
