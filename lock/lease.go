@@ -23,7 +23,8 @@ type Lease struct {
 	held context.Context         // ends with ErrReleased or a LostError as its cause
 	end  context.CancelCauseFunc // of held: ends calls it
 
-	timers  *Timers
+	own     Timers
+	timers  *Timers       // those of the lock, or own
 	due     *sharedTimer  // starts the keeper, the goroutine of KeepAlive; nil: the lease has none
 	kept    chan struct{} // closed when the keeper has ended
 	mu      sync.Mutex    // guards until, retired, stop and told
@@ -49,7 +50,8 @@ type Lease struct {
 // free gives the key back to the server. It is called at most once, also after a loss, with its own context. It must
 // return when this context ends, and tolerate a key that no longer exists or has another holder.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
-	l := &Lease{key: key, fence: f, free: free, timers: new(Timers)}
+	l := &Lease{key: key, fence: f, free: free}
+	l.timers = &l.own
 	l.held, l.end = context.WithCancelCause(context.Background())
 	return l, func(cause error) { l.ends(&LostError{key, cause}) }
 }
