@@ -82,6 +82,8 @@ const (
 	nameZKLock1    = "go-zookeeper Lock, 1 connection"
 	nameSequential = "zk-sequential"
 	namePessimist  = "pessimistic"
+	nameSetNX      = "redis-setnx, waiting"
+	nameAtomic     = "atomic"
 	nameBareSQL    = "database/sql, same statements"
 	plainSuffix    = ", no hand-over"
 )
@@ -111,7 +113,7 @@ func entrants() []entrant {
 			what: "redislock.Watchdog alone: every contender has a lease of its own",
 		},
 		{
-			name: "redis-setnx, waiting", side: ours, server: server.Redis, open: shipped("redis-setnx", true),
+			name: nameSetNX, side: ours, server: server.Redis, open: shipped("redis-setnx", true),
 			what: "redislock.SetNX, polled with its jittered back-off of 2 to 50 ms",
 		},
 		{
@@ -154,6 +156,10 @@ func entrants() []entrant {
 		{
 			name: namePessimist, side: ours, server: server.MySQL, open: openPessimistic,
 			what: "repo.MySQL.Transact through gorm: SELECT ... FOR UPDATE, UPDATE, INSERT of the order, COMMIT",
+		},
+		{
+			name: nameAtomic, side: ours, server: server.MySQL, open: openAtomic,
+			what: "repo.MySQL.Deduct: the same five statements in two packets",
 		},
 		{
 			name: nameBareSQL, side: peer, server: server.MySQL, open: openBareSQL,

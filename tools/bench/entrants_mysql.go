@@ -23,12 +23,30 @@ func orderOf(sku service.SKU, stock service.Stock) service.Order {
 	}
 }
 
-func openPessimistic(_ context.Context, t task) ([]turn, error) {
+func openStore(t task) (*stock.MySQL, error) {
 	db, err := repo.OpenMySQL(t.MySQL, repo.Pool{Open: pool})
 	if err != nil {
 		return nil, err
 	}
-	store := stock.NewMySQL(repo.NewMySQL(db))
+	return stock.NewMySQL(repo.NewMySQL(db)), nil
+}
+
+func openAtomic(_ context.Context, t task) ([]turn, error) {
+	store, err := openStore(t)
+	if err != nil {
+		return nil, err
+	}
+	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
+		_, err := store.Deduct(ctx, orderOf(service.SKU(key), service.Stock{}))
+		return err == nil, err
+	}), nil
+}
+
+func openPessimistic(_ context.Context, t task) ([]turn, error) {
+	store, err := openStore(t)
+	if err != nil {
+		return nil, err
+	}
 	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
 		err := store.Transact(ctx, service.SKU(key), false, func(ctx context.Context, tx service.Store) error {
 			stock, err := tx.Read(ctx, service.SKU(key))

@@ -31,23 +31,28 @@ func (r *results) figures() []figure {
 	zkLocks := []string{nameZKLock, nameZKLock1}
 	longer := fmt.Sprintf(", round trips %g ms longer", r.DelayMS)
 	all := []figure{
-		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin", 1.5, false, contended,
+		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin", 1.8, false, contended,
 			nameWatchdog, redisPeers(), rate),
-		r.against("redis-watchdog throughput / one client without a lock", 0.8, false, contended, nameWatchdog,
+		r.against("redis-watchdog throughput / one client without a lock", 0.95, false, contended, nameWatchdog,
 			[]string{nameLimit}, rate),
-		r.against("redis-watchdog p99 / best of their p99", 0.2, true, contended, nameWatchdog, redisPeers(), p99),
-		r.value("redis-watchdog, Jain index over all 30 contenders", 0.98, contended, nameWatchdog, fair),
-		r.value("zk-sequential, Jain index over all 30 contenders", 0.98, contended, nameSequential, fair),
-		r.against("zk-sequential throughput / go-zookeeper's Lock", 4, false, contended, nameSequential, zkLocks, rate),
+		r.against("redis-watchdog p99 / best of their p99", 0.1, true, contended, nameWatchdog, redisPeers(), p99),
+		r.value("redis-watchdog, Jain index over all 30 contenders", 0.99, contended, nameWatchdog, fair),
+		r.value("zk-sequential, Jain index over all 30 contenders", 0.99, contended, nameSequential, fair),
+		r.against("zk-sequential throughput / go-zookeeper's Lock", 4.2, false,
+			contended, nameSequential, zkLocks, rate),
 		r.against("pessimistic (gorm) throughput / the same statements with database/sql", 0.8, false,
 			contended, namePessimist, []string{nameBareSQL}, rate),
-		r.against("uncontended redis-watchdog time / redislock's", 1.1, true, single, nameWatchdog,
+		r.against("atomic on MySQL (two packets) throughput / the same statements with database/sql", 0.95, false,
+			contended, nameAtomic, []string{nameBareSQL}, rate),
+		r.against("uncontended redis-watchdog time / redislock's", 1.05, true, single, nameWatchdog,
 			[]string{nameRedislock}, perTurn),
 		r.against("the same by the median turn, which other programs disturb less", 0, true, single, nameWatchdog,
 			[]string{nameRedislock}, p50),
+		r.against("uncontended redis-setnx time / redislock's", 1, true, single, nameSetNX,
+			[]string{nameRedislock}, perTurn),
 		r.against("uncontended time of the smallest scripts with fence and queue / redislock's", 0, true, single,
 			nameSmallest, []string{nameRedislock}, perTurn),
-		r.against("uncontended zk-sequential time / go-zookeeper's Lock", 1.05, true, single, nameSequential, zkLocks,
+		r.against("uncontended zk-sequential time / go-zookeeper's Lock", 0.91, true, single, nameSequential, zkLocks,
 			perTurn),
 		r.against("the same by the median turn", 0, true, single, nameSequential, zkLocks, p50),
 		r.growth(),
@@ -112,7 +117,7 @@ func (r *results) growth() figure {
 	return f
 }
 
-func (r *results) manyKeys() figure { return r.over(keys, 1000, nameWatchdog, nameRedislock, 1) }
+func (r *results) manyKeys() figure { return r.over(keys, 1000, nameWatchdog, nameRedislock, 0.9) }
 
 // manyKeysLimit is manyKeys without what watchdog does in the client: time limits, loss and renewal of a lease.
 func (r *results) manyKeysLimit() figure {
