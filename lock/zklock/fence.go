@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -83,28 +82,6 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	}
 	extended.Mark = max(r.Mark, extended.Base+uint64(count+1)*driver.FenceRange+markLead)
 	return &extended, extended.Epoch == epoch
-}
-
-// commit sends the transaction that makes a lock's node in the folder dir. It returns the node's name and the state of
-// the folder, to which it makes an empty write. The transaction has the condition that the record is still r; otherwise
-// the error is errRecordChanged.
-//
-// If ctx ends before the reply, it waits for lock.ReleaseTimeout longer, so that the caller can delete the node.
-func (g *generation) commit(
-	ctx context.Context, r *fenceRecord, dir, name, data string, flags int32,
-) (made string, folder *zk.Stat, err error) {
-	done, err := g.transact(ctx, lock.ReleaseTimeout, dir, []string{"create", "write", "read"},
-		&zk.CreateRequest{Path: dir + "/" + name, Data: []byte(data), Acl: g.s.acl(), Flags: flags},
-		&zk.SetDataRequest{Path: dir, Version: -1},
-		&zk.CheckVersionRequest{Path: r.path, Version: r.version},
-	)
-	switch {
-	case err == nil:
-		return strings.TrimPrefix(done[0].String, dir+"/"), done[1].Stat, nil
-	case len(done) > 2 && (errors.Is(done[2].Error, zk.ErrNoNode) || errors.Is(done[2].Error, zk.ErrBadVersion)):
-		return "", nil, errRecordChanged
-	}
-	return "", nil, err
 }
 
 // fenceRecord returns this session's copy of the record. It reads the record, in two round trips, once in a session and

@@ -38,11 +38,10 @@ type inspector struct {
 func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	dirs := make([]string, len(keys))
 	for i, key := range keys {
-		dir, err := l.session.folder(key)
-		if err != nil {
+		var err error
+		if dirs[i], err = l.session.folder(l.recipe, key); err != nil {
 			return nil, err
 		}
-		dirs[i] = dir + l.recipe.suffix()
 	}
 	return inquire(ctx, l.session, "inspect locks", func(ctx context.Context, g *generation) ([]lock.State, error) {
 		states := make([]lock.State, len(dirs))
@@ -136,14 +135,14 @@ func inquire[T any](
 // Round trips: those of InspectAll and one more, or three with Ephemeral. For a free key Evict acquires and releases a
 // lease to get a fence.
 func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	dir, err := l.session.folder(key)
+	dir, err := l.session.folder(l.recipe, key)
 	if err != nil {
 		return lock.NoFence, err
 	}
 	doing := fmt.Sprintf("evict the holder of lock %q", key)
 	for range tries {
 		evicted, err := inquire(ctx, l.session, doing, func(ctx context.Context, g *generation) (lock.Fence, error) {
-			all, err := l.recipe.contenders(ctx, g, dir+l.recipe.suffix())
+			all, err := l.recipe.contenders(ctx, g, dir)
 			if len(all) == 0 || err != nil && !errors.Is(err, errNoLock) {
 				return lock.NoFence, unlessGone(err)
 			}

@@ -77,7 +77,7 @@ func retry[T any](
 			return value, err
 		}
 	}
-	return value, fmt.Errorf("%w: %w", errOutage, err)
+	return value, fmt.Errorf("%w: %w", errNoConnection, err)
 }
 
 func (g *generation) waitForLink(ctx context.Context) error {

@@ -68,6 +68,10 @@ type sequential struct{}
 
 func (sequential) suffix() string { return "" }
 
+func (sequential) newNode(guid, owner string) (name, data string, flags int32) {
+	return protected + guid + lockName, owner, zk.FlagEphemeralSequential
+}
+
 // enter queues up. The key is ours at once if our node is the only one. For TryOnce it reads first: creating a node
 // and deleting it again would cost two transactions of the whole ensemble for each failed try.
 func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
@@ -80,7 +84,7 @@ func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool,
 			return node{}, false, r.heldBy(ctx, a, queue[0].name)
 		}
 	}
-	own, err = a.claim(ctx) // 1
+	own, err = a.createNode(ctx) // 1
 	return own, own.alone, err
 }
 
@@ -133,21 +137,6 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
 	holder, _ := a.g.read(ctx, a.dir, head)
 	return &lock.HeldError{Key: a.key, Holder: holder.owner}
-}
-
-// create makes the node in a transaction that also makes an empty write to the folder, because the reply to this write
-// contains the folder's state after the create: if our node is the only child, we have the lock and need not list the
-// folder. The folder was modified by the transaction that made the node, so its Mzxid is the node's czxid, from which
-// the fence is made.
-func (sequential) create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error) {
-	name, folder, err := a.g.commit(ctx, r, a.dir, protected+guid+lockName, a.options.Owner, zk.FlagEphemeralSequential)
-	if err != nil {
-		return node{}, err
-	}
-	return node{
-		dir: a.dir, name: name, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime, session: a.g.now().id,
-		alone: folder.NumChildren == 1,
-	}, nil
 }
 
 // find lists the folder, and reads the node with guid.

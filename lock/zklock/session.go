@@ -83,7 +83,7 @@ func (s *Session) Check(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
 		case answered(err):
-			return s.refused(err)
+			return s.down(err)
 		case connected.Err() != nil || errors.Is(err, lock.ErrDown):
 			return s.noConnection()
 		}
@@ -162,7 +162,7 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 		case now.usable():
 			return g, nil
 		case s.ctx.Err() != nil:
-			return nil, errors.Join(errNoConnection, errClosed)
+			return nil, errors.Join(errNoConnection, lock.ErrClosed)
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
 		case outage, limited.Err() != nil:

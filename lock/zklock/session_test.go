@@ -184,7 +184,7 @@ func TestLimitsOfASession(t *testing.T) {
 				if (g.outage.Err() != nil) != row.lost {
 					t.Errorf("%v, %s: an answer does not end the suspension", timeout, row.name)
 				}
-				g.lose(errClosed)
+				g.lose(lock.ErrClosed)
 			})
 		}
 	}
@@ -198,7 +198,7 @@ func TestPausesBetweenServers(t *testing.T) {
 		r := &route{over: over}
 		_ = r.Init([]string{"a:1", "b:1", "c:1"})
 		for range 20 {
-			r.served()
+			r.failed.Store(0)
 			for try, most := range []time.Duration{0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
 				most *= time.Millisecond
 				r.Connected()
@@ -211,9 +211,9 @@ func TestPausesBetweenServers(t *testing.T) {
 				}
 			}
 		}
-		end(errClosed)
+		end(lock.ErrClosed)
 		began := time.Now()
-		if err := r.pause(); !errors.Is(err, errClosed) || time.Since(began) != 0 {
+		if err := r.pause(); !errors.Is(err, lock.ErrClosed) || time.Since(began) != 0 {
 			t.Errorf("after the end: %v, in %v", err, time.Since(began))
 		}
 	})

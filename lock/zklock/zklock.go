@@ -132,11 +132,8 @@ func (s *Session) acl() []zk.ACL {
 }
 
 // folder returns the path of the node that holds the queue of key.
-func (s *Session) folder(key string) (string, error) {
-	if err := driver.CheckKey(key); err != nil {
-		return "", err
-	}
-	return s.config.Root + "/" + escape(key), nil
+func (s *Session) folder(r recipe, key string) (string, error) {
+	return s.config.Root + "/" + escape(key) + r.suffix(), driver.CheckKey(key)
 }
 
 // escape returns a node name for any key, and different names for different keys. Letters, digits and most ASCII
