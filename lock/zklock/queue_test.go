@@ -57,7 +57,7 @@ func TestQueueIsInOrder(t *testing.T) {
 func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
-	q, c := NewSequential(dial(t, host)), raw(t, host, "")
+	q, c := NewSequential(dial(t, host)), raw(t, host)
 	queue := func() []string { return nodes(t, c, q.recipe) }
 	holder := acquire(t, q)
 	var woken atomic.Int32

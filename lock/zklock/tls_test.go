@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -75,7 +74,7 @@ func TestTLS(t *testing.T) {
 	} {
 		var log logged
 		s := begin(t, Config{Hosts: []string{address}, Dialer: row.dial, Logger: log.logger()})
-		locktest.Eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
+		log.must(t, row.want)
 		if s.isConnected() {
 			t.Errorf("%s: it is connected", row.name)
 		}
