@@ -165,13 +165,13 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 	return node{}, err
 }
 
-// sendCreate sends the transaction that creates our node, once. The transaction also makes an empty write to the folder,
-// because the reply to this write contains the folder's state after the create: if our node is the only child, no
-// contender is ahead, and we need not list the folder. The same transaction modified the folder, so its Mzxid is the
+// sendCreate sends the transaction that creates our node, once. The transaction also makes an empty write to the
+// folder, because the reply to this write contains the folder's state after the create: if our node is the only child,
+// no contender is ahead, and we need not list the folder. The same transaction modified the folder, so its Mzxid is the
 // node's czxid, from which the fence is made. The transaction has the condition that the record of fences is still r;
 // otherwise the error is errRecordChanged.
 //
-// If ctx ends before the reply, sendCreate waits for lock.ReleaseTimeout longer, so that the caller can delete the node.
+// If ctx ends before the reply, it waits for lock.ReleaseTimeout longer, so that the caller can delete the node.
 func (a *attempt) sendCreate(ctx context.Context, r *fenceRecord, guid string) (node, error) {
 	name, data, flags := a.recipe.newNode(guid, a.options.Owner)
 	done, err := a.g.transact(ctx, lock.ReleaseTimeout, a.dir, []string{"create", "write", "read"},

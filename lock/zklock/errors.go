@@ -163,7 +163,7 @@ func (s *Session) noConnection() *driver.DownError {
 	return errNoConnection
 }
 
-// failed records why a server cannot be used, and logs it at most once a minute. greeted says whether it has greeted us.
+// failed records why a server cannot be used, and logs it at most once a minute. greeted: the server has greeted us.
 func (g *generation) failed(addr string, greeted bool, err error) {
 	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
 	demands, refuses := code(err) == authenticationRequired, errors.Is(err, zk.ErrAuthFailed)
