@@ -103,8 +103,10 @@ func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 		return nil, errAgain
 	case a.held != nil && ctx.Err() != nil:
 		return nil, errors.Join(a.held, context.Cause(ctx))
+	case ctx.Err() == nil && (errors.Is(err, errAgain) || a.g.over.Err() != nil):
+		return nil, errAgain
 	}
-	return nil, explain(ctx, a.g, err)
+	return nil, a.g.s.explain(ctx, err)
 }
 
 // hold requests the key and waits for it. It returns the node with which we hold it.
@@ -251,13 +253,11 @@ func (s *Session) release(ctx context.Context, r recipe, own node) error {
 	if g.now().usable() {
 		err = r.delete(ctx, g, own)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, zk.ErrNoNode):
+	}
+	if errors.Is(err, zk.ErrNoNode) {
 		return errNodeGone
-	case s.ctx.Err() != nil:
-		return lock.ErrClosed
 	}
 	s.sweep(orphan{recipe: r, node: own})
 	return s.down(err)

@@ -96,20 +96,15 @@ func unlessGone(err error) error {
 	return err
 }
 
-// explain converts err to one of the errors of lock.Locker, or to errAgain.
-func explain(ctx context.Context, g *generation, err error) error {
-	switch cause := context.Cause(ctx); {
+// explain converts err to one of the errors of lock.Locker.
+func (s *Session) explain(ctx context.Context, err error) error {
+	switch {
 	case errors.Is(err, lock.ErrHeld):
 		return err
-	case cause != nil:
-		return fmt.Errorf("no answer of ZooKeeper: %w", cause) // the server may be up
-	case g.over.Err() != nil && g.s.ctx.Err() == nil:
-		return errAgain
-	case errors.Is(err, errAgain):
-		return err
-	default:
-		return g.s.down(err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("no answer of ZooKeeper: %w", context.Cause(ctx)) // the server may be up
 	}
+	return s.down(err)
 }
 
 // down returns the error for a request that the server refused, which no retry will change, or did not answer. It says

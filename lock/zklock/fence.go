@@ -92,9 +92,6 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 			return r, nil
 		}
 		r, err := g.readRecord(ctx)
-		if err == nil {
-			g.record.Store(r)
-		}
 		if !errors.Is(err, zk.ErrNoNode) {
 			return r, err
 		}
@@ -126,7 +123,7 @@ func (g *generation) makeRecord(ctx context.Context) error {
 	return err
 }
 
-// readRecord reads the record. The error is zk.ErrNoNode if there is none yet.
+// readRecord reads the record and keeps the copy. The error is zk.ErrNoNode if there is none yet.
 func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 	origin, err := g.get(ctx, g.origin())
 	if err != nil {
@@ -142,12 +139,12 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 		return nil, err
 	}
 	r.version = record.stat.Version
-	if len(record.data) == 0 {
-		return r, nil // a record from makeRecord has no epoch yet
+	if len(record.data) > 0 { // a record from makeRecord has no epoch yet
+		if err := json.Unmarshal(record.data, r); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
+		}
 	}
-	if err := json.Unmarshal(record.data, r); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
-	}
+	g.record.Store(r)
 	return r, nil
 }
 
@@ -167,10 +164,7 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 		if !ok {
 			return lock.NoFence, errAgain
 		}
-		data, err := json.Marshal(next)
-		if err != nil {
-			return lock.NoFence, err
-		}
+		data, _ := json.Marshal(next) // numbers only, so it cannot fail
 		set := func() (*zk.Stat, error) { return g.conn.Set(r.path, data, r.version) }
 		stat, err := retry(ctx, g, r.path, "write", set)
 		switch {

@@ -59,7 +59,6 @@ type state struct {
 	link       *link         // the same once it can be used for requests
 	identified bool          // the library knows our credentials, and repeats them on each connection
 	rejected   bool          // the server demands an identity, or refuses ours
-	closed     bool          // no more requests
 	id         int64         // of the session
 	timeout    time.Duration // as granted by the server
 	alive      time.Time     // when the latest request or greeting was sent that was answered

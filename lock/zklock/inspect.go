@@ -77,7 +77,6 @@ func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, e
 	if err != nil {
 		return lock.NoFence, unlessGone(err)
 	}
-	g.record.Store(r)
 	fence, _ := r.fence(czxid)
 	return fence, nil
 }
@@ -122,7 +121,7 @@ func inquire[T any](
 	defer cancel()
 	answer, err := question(bound, g)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", doing, explain(ctx, g, err))
+		return none, fmt.Errorf("%s: %w", doing, s.explain(ctx, err))
 	}
 	return answer, nil
 }
