@@ -149,7 +149,9 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 		if err != nil {
 			return nil, err // not joined with the HeldError of an earlier poll, because the holder may have changed
 		}
-		lease, polls, err := p.askOrQueue(ctx, s, key, o)
+		polls, leave := p.sessions.enterQueue(o)
+		lease, err := p.acquireOn(ctx, s, key, lock.Options{TryOnce: o.TryOnce || polls, Owner: o.Owner})
+		leave()
 		if err == nil {
 			return lease, nil
 		}
@@ -170,29 +172,12 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 	}
 }
 
-// askOrQueue acquires the key on s. If it only polls, because too many sessions wait in the server's queue, polls is
-// true.
-func (p *pinned) askOrQueue(
-	ctx context.Context, s *session, key string, o lock.Options,
-) (lease *lock.Lease, polls bool, err error) {
-	if !o.TryOnce {
-		select {
-		case p.sessions.queue <- struct{}{}:
-			defer func() { <-p.sessions.queue }()
-		default:
-			polls, o.TryOnce = true, true
-		}
-	}
-	lease, err = p.acquireOn(ctx, s, key, o)
-	return lease, polls, err
-}
-
 // acquireOn acquires the key on s. A waiter asks again for as long as ctx lasts: the server may end a wait earlier. A
 // try is repeated only if the server has undone it. After an error acquireOn has left nothing on s, or has marked s as
 // broken.
 func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; try++ {
-		lease, err := p.tryOn(ctx, s, key, o)
+		lease, err := p.askOn(ctx, s, key, o)
 		if err == nil {
 			return lease, nil
 		}
@@ -213,8 +198,8 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 	}
 }
 
-// tryOn asks for the key once, and gives it back if it gets no fence.
-func (p *pinned) tryOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
+// askOn asks for the key once, and gives it back if it gets no fence.
+func (p *pinned) askOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if err := p.primitive.acquire(ctx, s, key, o); err != nil {
 		return nil, err
 	}
