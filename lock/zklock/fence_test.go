@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -47,7 +48,8 @@ func take(t *testing.T, r *fenceRecord, czxid, clock int64) (*fenceRecord, lock.
 }
 
 // Within an ensemble fences grow with the czxid, with room for a hand-over, whatever elections, clocks and rates do;
-// and so do those of clients who know an older record.
+// and so do those of clients who know an older record. A new record begins at the server's clock, so that a new ensemble
+// is ahead of one that was lost.
 func TestFencesGrowInAnEnsemble(t *testing.T) {
 	t.Parallel()
 	const most = 1<<32 - 1 // transactions in an epoch; then the server holds an election
@@ -77,7 +79,8 @@ func TestFencesGrowInAnEnsemble(t *testing.T) {
 					t.Fatalf("seed %d: czxid %#x is %d by an older record, and %d", seed, czxid, other, fence)
 				}
 			}
-			if fence < last+driver.FenceRange && count < most || fence > 1<<53 {
+			if fence < last+driver.FenceRange && count < most || fence > 1<<53 ||
+				last == 0 && fence != lock.Fence(clock*1000) {
 				t.Fatalf("seed %d: czxid %#x has fence %d after %d", seed, czxid, fence, last)
 			}
 			last, known = fence, append(known, s)
@@ -85,14 +88,6 @@ func TestFencesGrowInAnEnsemble(t *testing.T) {
 				t.Fatalf("seed %d: a node of an epoch that is over has a fence, beside larger ones", seed)
 			}
 		}
-	}
-}
-
-// A new record begins at the server's clock, so that a new ensemble is ahead of one that was lost.
-func TestANewRecordBeginsAtTheClock(t *testing.T) {
-	const clock = 1_795_000_000_000
-	if _, first := take(t, &fenceRecord{}, 1<<32|10, clock); first != clock*1000 {
-		t.Errorf("the record begins at %d, want the clock", first)
 	}
 }
 
@@ -109,40 +104,36 @@ func TestTheRecordIsAnother(t *testing.T) {
 		must(t, err)
 		return origin + "/" + string(name)
 	}
-	const mark = 4_000_000_000_000_000 // the fences are decades ahead of the clock
-	for _, r := range recipes {
-		lockers := []locker{on(dial(t, host), r), on(dial(t, host), r)}
-		last := lock.Fence(0)
-		both := func(what string) {
-			t.Helper()
-			for _, l := range lockers {
-				lease := acquire(t, l)
-				if lease.Fence() <= last {
-					t.Errorf("%T, %s: fence %d after %d", r, what, lease.Fence(), last)
-				}
-				last = lease.Fence()
-				locktest.Eventually(t, what+": the holder's fence", func() bool {
-					s, err := lock.Inspect(t.Context(), l, key)
-					return err == nil && s.Holder != nil && s.Holder.Fence == last
-				})
-				locktest.Release(t, lease)
+	vanish := func() { must(t, errors.Join(c.Delete(path(), -1), c.Delete(origin, -1))) }
+	lockers := []*Sequential{NewSequential(dial(t, host)), NewSequential(dial(t, host))}
+	last := lock.Fence(0)
+	both := func(what string) {
+		t.Helper()
+		for _, l := range lockers {
+			lease := acquire(t, l)
+			if lease.Fence() <= last {
+				t.Errorf("%s: fence %d after %d", what, lease.Fence(), last)
 			}
+			last = lease.Fence()
+			locktest.Eventually(t, what+": the holder's fence", func() bool {
+				s, err := lock.Inspect(t.Context(), l, key)
+				return err == nil && s.Holder != nil && s.Holder.Fence == last
+			})
+			locktest.Release(t, lease)
 		}
-		both("at first")
-		must(t, c.Delete(path(), -1))
-		must(t, c.Delete(origin, -1))
-		both("without a record")
-		data, err := json.Marshal(fenceRecord{Mark: mark, Epoch: -1, Base: mark / 2})
-		must(t, err)
-		_, err = c.Set(path(), data, -1)
-		must(t, err)
-		last = mark - 1
-		both("after an election")
-		must(t, c.Delete(path(), -1))
-		must(t, c.Delete(origin, -1))
-		_, err = c.Create(origin, []byte("hello"), 0, zk.WorldACL(zk.PermAll))
-		must(t, err)
-		saysDown(t, "not a record", refused(t, on(dial(t, host), r), lock.Options{}), "foreign-nodes")
-		must(t, c.Delete(origin, -1))
 	}
+	both("at first")
+	vanish()
+	both("without a record")
+	const mark = 4_000_000_000_000_000 // the fences are decades ahead of the clock
+	data, err := json.Marshal(fenceRecord{Mark: mark, Epoch: -1, Base: mark / 2})
+	must(t, err)
+	_, err = c.Set(path(), data, -1)
+	must(t, err)
+	last = mark - 1
+	both("after an election")
+	vanish()
+	_, err = c.Create(origin, []byte("hello"), 0, zk.WorldACL(zk.PermAll))
+	must(t, err)
+	saysDown(t, "not a record", refused(t, NewSequential(dial(t, host)), lock.Options{}), "foreign-nodes")
 }

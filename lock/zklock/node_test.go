@@ -144,11 +144,8 @@ func TestARefusedCreateIsNotRepeated(t *testing.T) {
 func TestOrphansAreLimited(t *testing.T) {
 	t.Parallel()
 	s := dial(t, Servers.ZooKeeper(t))
-	for _, r := range recipes {
-		s.orphans.Store(maxOrphans - 1)
-		locktest.Release(t, acquire(t, on(s, r)))
-		s.orphans.Store(maxOrphans)
-		saysDown(t, r, refused(t, on(s, r), lock.Options{}), "cleaning-up")
-		s.orphans.Store(0)
-	}
+	s.orphans.Store(maxOrphans - 1)
+	locktest.Release(t, acquire(t, NewSequential(s)))
+	s.orphans.Store(maxOrphans)
+	saysDown(t, "acquire", refused(t, NewSequential(s), lock.Options{}), "cleaning-up")
 }
