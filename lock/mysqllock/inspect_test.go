@@ -31,7 +31,7 @@ func TestInspectTellsTheHolder(t *testing.T) {
 		dsn := database(t)
 		l, other := k.open(t, dsn, ConnOptions{}), k.open(t, dsn, ConnOptions{})
 		for _, who := range []string{"app-1/request-7", "é */ '?%", strings.Repeat("é", 300) + "\xff", ""} {
-			want, before := ownerColumn(who), time.Now().Add(-time.Second) // what two processes' clocks may differ by
+			want, before := ownerColumn(who), time.Now().Add(-time.Second) // clocks differ
 			held := locktest.Acquire(t, l, "k", who)
 			h := inspect(t, other, "k").Holder
 			if h == nil || h.Who != want || h.Fence != held.Fence() || h.Remaining <= 0 || h.Remaining > 10*time.Second {

@@ -48,8 +48,8 @@ func take(t *testing.T, r *fenceRecord, czxid, clock int64) (*fenceRecord, lock.
 }
 
 // Within an ensemble fences grow with the czxid, with room for a hand-over, whatever elections, clocks and rates do;
-// and so do those of clients who know an older record. A new record begins at the server's clock, so that a new ensemble
-// is ahead of one that was lost.
+// and so do those of clients who know an older record. A new record begins at the server's clock, so that a new
+// ensemble is ahead of one that was lost.
 func TestFencesGrowInAnEnsemble(t *testing.T) {
 	t.Parallel()
 	const most = 1<<32 - 1 // transactions in an epoch; then the server holds an election
