@@ -31,10 +31,12 @@ func TestInspectTellsTheHolder(t *testing.T) {
 		dsn := database(t)
 		l, other := k.open(t, dsn, ConnOptions{}), k.open(t, dsn, ConnOptions{})
 		for _, who := range []string{"app-1/request-7", "é */ '?%", strings.Repeat("é", 300) + "\xff", ""} {
-			want, before := ownerColumn(who), time.Now().Add(-time.Second) // clocks differ
+			want := ownerColumn(who)
+			before := time.Now().Add(-time.Second) // what the clocks of two processes may differ by
 			held := locktest.Acquire(t, l, "k", who)
 			h := inspect(t, other, "k").Holder
-			if h == nil || h.Who != want || h.Fence != held.Fence() || h.Remaining <= 0 || h.Remaining > 10*time.Second {
+			if h == nil || h.Who != want || h.Fence != held.Fence() ||
+				h.Remaining <= 0 || h.Remaining > 10*time.Second {
 				t.Fatalf("%+v, want %q with fence %d and up to 10 s left", h, want, held.Fence())
 			}
 			if h.Since.Before(before) || h.Since.After(time.Now().Add(time.Second)) {
