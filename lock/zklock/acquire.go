@@ -33,7 +33,7 @@ type recipe interface {
 	// delete deletes n, and no other node. It never repeats a deletion that got no reply. So if the error is
 	// zk.ErrNoNode, n had been deleted by another client or with its session.
 	delete(ctx context.Context, g *generation, n node) error
-	// contenders returns the nodes in a folder, the holder's first. The error is zk.ErrNoNode if there is no folder.
+	// contenders returns the nodes in a folder, the holder's first. There need be no folder.
 	contenders(ctx context.Context, g *generation, dir string) ([]node, error)
 }
 

@@ -82,7 +82,7 @@ func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, 
 	for {
 		if a.options.TryOnce {
 			holder, err := r.contenders(ctx, a.g, a.dir)
-			if err := unlessGone(err); err != nil {
+			if err != nil {
 				return node{}, false, err
 			}
 			if len(holder) > 0 {

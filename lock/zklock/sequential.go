@@ -76,11 +76,11 @@ func (sequential) newNode(guid, owner string) (name, data string, flags int32) {
 // and deleting it again would cost two transactions of the whole ensemble for each failed try.
 func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	if a.options.TryOnce {
-		names, err := a.g.children(ctx, a.dir)
+		queue, err := readQueue(ctx, a.g, a.dir)
 		if err := unlessGone(err); err != nil {
 			return node{}, false, err
 		}
-		if queue := parseQueue(names); len(queue) > 0 {
+		if len(queue) > 0 {
 			return node{}, false, r.heldBy(ctx, a, queue[0].name)
 		}
 	}
@@ -92,14 +92,13 @@ func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool,
 func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, error) {
 	for {
 		reconnected := a.g.s.changed.next()
-		names, err := a.g.children(ctx, a.dir) // 2
+		queue, err := readQueue(ctx, a.g, a.dir) // 2
 		if errors.Is(err, zk.ErrNoNode) {
 			return own, errAgain
 		}
 		if err != nil {
 			return own, err
 		}
-		queue := parseQueue(names)
 		ahead := slices.IndexFunc(queue, func(n queueNode) bool { return n.name == own.name })
 		switch {
 		case ahead < 0:
@@ -132,6 +131,11 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 	}
 }
 
+func readQueue(ctx context.Context, g *generation, dir string) ([]queueNode, error) {
+	names, err := g.children(ctx, dir)
+	return parseQueue(names), err
+}
+
 // heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
 // has released the key in the meantime.
 func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
@@ -141,13 +145,13 @@ func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
 
 // find lists the folder, and reads the node with guid.
 func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	names, err := g.children(ctx, dir)
+	queue, err := readQueue(ctx, g, dir)
 	if err != nil {
 		return node{}, err
 	}
-	for _, name := range names {
-		if strings.HasPrefix(name, protected+guid) {
-			n, err := g.read(ctx, dir, name)
+	for _, q := range queue {
+		if strings.HasPrefix(q.name, protected+guid) {
+			n, err := g.read(ctx, dir, q.name)
 			n.guid = guid
 			return n, err
 		}
