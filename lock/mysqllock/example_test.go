@@ -27,19 +27,6 @@ func openDB() *sql.DB {
 	return db
 }
 
-// A lock table needs no connection while a key is held: it is right for many keys.
-func ExampleNewTable() {
-	db := openDB()
-	defer db.Close()
-	locker := mysqllock.NewTable(db, mysqllock.TableOptions{})
-	defer locker.Close()
-
-	err := lock.Do(context.Background(), locker, "invoice/7", lock.Options{},
-		func(context.Context, lock.Fence) error { return nil })
-	fmt.Println(err)
-	// Output: <nil>
-}
-
 // GET_LOCK keeps a connection for each key that is held or waited for: MaxConns bounds them.
 func ExampleNewGetLock() {
 	db := openDB()
@@ -53,8 +40,8 @@ func ExampleNewGetLock() {
 	// Output: <nil>
 }
 
-// The write compares the fence: a holder that was stopped for longer than its lease, and wakes when another has
-// written, changes nothing.
+// A lock table needs no connection while a key is held: it is right for many keys. The write compares the fence: a
+// holder that was stopped for longer than its lease, and wakes when another has written, changes nothing.
 func ExampleNewTable_fencedWrite() {
 	db := openDB()
 	defer db.Close()

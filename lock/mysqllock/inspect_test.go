@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 )
 
@@ -32,22 +31,21 @@ func TestInspectTellsTheHolder(t *testing.T) {
 		dsn := database(t)
 		l, other := k.open(t, dsn, ConnOptions{}), k.open(t, dsn, ConnOptions{})
 		for _, who := range []string{"app-1/request-7", "é */ '?%", strings.Repeat("é", 300) + "\xff", ""} {
+			want := ownerColumn(who)
 			before := time.Now().Add(-time.Second) // what the clocks of two processes may differ by
-			held := insist(t, func(ctx context.Context) (*lock.Lease, error) {
-				return l.Acquire(ctx, "k", lock.Options{Owner: who})
-			})
+			held := locktest.Acquire(t, l, "k", who)
 			h := inspect(t, other, "k").Holder
-			switch {
-			case h == nil, h.Who != ownerColumn(who), h.Fence != held.Fence(),
-				h.Remaining <= 0, h.Remaining > 10*time.Second:
-				t.Errorf("%+v, want %q with fence %d and up to 10 s left", h, who, held.Fence())
-			case h.Since.Before(before) || h.Since.After(time.Now().Add(time.Second)):
+			if h == nil || h.Who != want || h.Fence != held.Fence() ||
+				h.Remaining <= 0 || h.Remaining > 10*time.Second {
+				t.Fatalf("%+v, want %q with fence %d and up to 10 s left", h, want, held.Fence())
+			}
+			if h.Since.Before(before) || h.Since.After(time.Now().Add(time.Second)) {
 				t.Errorf("since %v, want about now", h.Since)
 			}
 			var busy *lock.HeldError
 			err := locktest.Try(t, other, "k")
-			if !errors.As(err, &busy) || k.name == table.name && busy.Holder != ownerColumn(who) {
-				t.Errorf("%v, want the holder %q", err, who)
+			if !errors.As(err, &busy) || k.name == table.name && busy.Holder != want {
+				t.Errorf("%v, want the holder %q", err, want)
 			}
 			locktest.Release(t, held)
 			if s := inspect(t, other, "k"); s.Holder != nil {
@@ -115,27 +113,6 @@ func TestKeys(t *testing.T) {
 		}
 		leave()
 		<-waits
-	})
-}
-
-// The holder loses the key to the one who waits, and with all the fences that a process hands out under one lease
-// lies below the new one, which the next holder's is not below. Where nobody holds, the fence goes up all the same.
-func TestEvict(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		l, other := k.open(t, dsn, ConnOptions{Lease: 3 * time.Second}), k.open(t, dsn, ConnOptions{})
-		evict := func(ctx context.Context) (lock.Fence, error) { return other.Evict(ctx, "k") }
-		first := insist(t, evict)
-		held := acquire(t, l, "k")
-		fence := insist(t, evict)
-		if held.Fence() < first || fence < held.Fence()+driver.FenceRange {
-			t.Errorf("fences %d, then %d to %d of a holder, then %d", first, held.Fence(), held.Fence()+63, fence)
-		}
-		next := acquire(t, other, "k")
-		if next.Fence() < fence {
-			t.Errorf("the next holder's fence is %d, below %d", next.Fence(), fence)
-		}
-		_ = locktest.Loss(t, held)
 	})
 }
 

@@ -141,80 +141,54 @@ func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock
 	return lease, err
 }
 
-// acquire is called by one caller at a time for each key. It asks on one session after the other: a waiter that finds
-// no place in the server's queue polls, and gives its session back in between.
+// acquire is called by one caller at a time for each key. It asks on one session after the other, because a session
+// must not be kept during a pause. A waiter asks for as long as ctx lasts: the server may end a wait earlier, and if
+// there is no place in the server's queue, it polls. A try is repeated only if the server has undone it.
 func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
+	poll := minPoll
+	for try := 1; ; try++ {
 		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
 			return nil, err // not joined with the HeldError of an earlier poll, because the holder may have changed
 		}
-		lease, polls, err := p.askOrQueue(ctx, s, key, o)
+		polls, leave := p.sessions.enterQueue(o)
+		lease, err := p.askOnce(ctx, s, key, lock.Options{TryOnce: o.TryOnce || polls, Owner: o.Owner})
+		leave()
 		if err == nil {
 			return lease, nil
 		}
 		// The connection of a session that was idle may have ended meanwhile, which is no error of the server.
-		stale, gaveUp := s.broken && !s.timedOut && !s.idleSince.IsZero() && ctx.Err() == nil, s.gaveUp
-		ended := p.sessions.put(context.WithoutCancel(ctx), s)
-		switch {
-		case stale:
-		case gaveUp && ended == nil: // the server was up, and had not granted the key
-			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
-		case !polls || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
-			return nil, err
-		default:
-			if ended := driver.Sleep(ctx, jitter(pause)); ended != nil {
-				return nil, errors.Join(err, ended)
-			}
-		}
-	}
-}
-
-// askOrQueue acquires the key on s. If it only polls, because too many sessions wait in the server's queue, polls is
-// true.
-func (p *pinned) askOrQueue(
-	ctx context.Context, s *session, key string, o lock.Options,
-) (lease *lock.Lease, polls bool, err error) {
-	if !o.TryOnce {
-		select {
-		case p.sessions.queue <- struct{}{}:
-			defer func() { <-p.sessions.queue }()
-		default:
-			polls, o.TryOnce = true, true
-		}
-	}
-	lease, err = p.acquireOn(ctx, s, key, o)
-	return lease, polls, err
-}
-
-// acquireOn acquires the key on s. A waiter asks again for as long as ctx lasts: the server may end a wait earlier. A
-// try is repeated only if the server has undone it. After an error acquireOn has left nothing on s, or has marked s as
-// broken.
-func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
-	for try := 1; ; try++ {
-		lease, err := p.tryOn(ctx, s, key, o)
-		if err == nil {
-			return lease, nil
-		}
+		broken, stale, gaveUp := s.broken, s.broken && !s.timedOut && !s.idleSince.IsZero(), s.gaveUp
+		ended := p.sessions.put(context.WithoutCancel(ctx), s) // from here on s may be another caller's
 		busy, undone := errors.Is(err, errBusy), errors.Is(err, errUndone)
+		notGranted := !broken && (busy || undone) || gaveUp && ended == nil // so the server is up
 		switch last := o.TryOnce && try == maxTries; {
-		case ctx.Err() != nil && (busy || undone) && !s.broken:
+		case ctx.Err() != nil && notGranted:
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%s: no answer: %w", acquiring(key), context.Cause(ctx)) // the server may be up
-		case s.broken:
+		case stale:
+			continue
+		case broken:
 			return nil, fault(ctx, acquiring(key), err)
 		case busy && o.TryOnce, collided(err) && last:
 			return nil, &lock.HeldError{Key: key}
 		case !busy && !undone, last:
 			return nil, fault(ctx, acquiring(key), err)
 		}
-		_ = driver.Sleep(ctx, collisionPause(1)) // not in a tight loop
+		pause := collisionPause(1)
+		if polls && busy {
+			pause, poll = jitter(poll), min(2*poll, maxPoll)
+		}
+		if ended := driver.Sleep(ctx, pause); ended != nil {
+			return nil, errors.Join(&lock.HeldError{Key: key}, ended)
+		}
 	}
 }
 
-// tryOn asks for the key once, and gives it back if it gets no fence.
-func (p *pinned) tryOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
+// askOnce asks for the key once, and gives it back if it gets no fence. After an error it has left nothing on s, or has
+// marked s as broken.
+func (p *pinned) askOnce(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if err := p.primitive.acquire(ctx, s, key, o); err != nil {
 		return nil, err
 	}

@@ -254,6 +254,19 @@ func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*sessi
 	return s, nil
 }
 
+// enterQueue takes a place in the server's queue for a waiter, and returns a function that gives it back. If there is
+// none, the waiter polls.
+func (p *sessions) enterQueue(o lock.Options) (polls bool, leave func()) {
+	if !o.TryOnce {
+		select {
+		case p.queue <- struct{}{}:
+			return false, func() { <-p.queue }
+		default:
+		}
+	}
+	return !o.TryOnce, func() {}
+}
+
 // takeIdle returns an idle session whose socket is open, or nil.
 func (p *sessions) takeIdle() *session {
 	p.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -18,20 +19,21 @@ import (
 type recipe interface {
 	// suffix is appended to the name of the key's folder.
 	suffix() string
-	// enter asks for the key, with attempt.claim. It returns our node, and whether the key is ours. If not, awaitTurn
-	// gets own; without a queue, own is the zero node. After an error there is no node, or it is being deleted.
+	// newNode returns the name, the data and the flags of our node. The server may append a sequence to the name.
+	newNode(guid, owner string) (name, data string, flags int32)
+	// enter asks for the key, with attempt.createNode. It returns our node, and whether the key is ours. If not,
+	// awaitTurn gets own; without a queue, own is the zero node. After an error there is no node, or it is being
+	// deleted.
 	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
 	// awaitTurn waits until the key is ours, and returns the node with which we hold it. The error is errAgain if own
 	// has vanished. After any other error the caller deletes own.
 	awaitTurn(ctx context.Context, a *attempt, own node) (node, error)
-	// create sends one request to create our node, once, with generation.commit.
-	create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error)
-	// find searches for the node that create has made with guid. The error is zk.ErrNoNode if there is none.
+	// find searches for the node that was created with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
 	// delete deletes n, and no other node. It never repeats a deletion that got no reply. So if the error is
 	// zk.ErrNoNode, n had been deleted by another client or with its session.
 	delete(ctx context.Context, g *generation, n node) error
-	// contenders returns the nodes in a folder, the holder's first. The error is zk.ErrNoNode if there is no folder.
+	// contenders returns the nodes in a folder, the holder's first. There need be no folder.
 	contenders(ctx context.Context, g *generation, dir string) ([]node, error)
 }
 
@@ -55,7 +57,7 @@ func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Opti
 	if err := s.life.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	dir, err := s.folder(key)
+	dir, err := s.folder(r, key)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Opti
 		var lease *lock.Lease
 		g, err := s.usable(ctx)
 		if err == nil {
-			a := &attempt{g: g, recipe: r, key: key, dir: dir + r.suffix(), options: o}
+			a := &attempt{g: g, recipe: r, key: key, dir: dir, options: o}
 			lease, err = a.run(ctx)
 		}
 		if err == nil {
@@ -92,78 +94,42 @@ type attempt struct {
 func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 	bound, cancel := a.g.bound(ctx)
 	defer cancel()
-	lease, err := a.hold(bound)
+	own, err := a.hold(bound)
 	switch {
 	case err == nil && a.g.loss() == nil:
-		return lease, nil
+		return a.grant(own), nil
 	case err == nil:
-		_ = lease.Release()
+		a.withdraw(own)
 		return nil, errAgain
 	case a.held != nil && ctx.Err() != nil:
 		return nil, errors.Join(a.held, context.Cause(ctx))
+	case ctx.Err() == nil && (errors.Is(err, errAgain) || a.g.over.Err() != nil):
+		return nil, errAgain
 	}
-	return nil, explain(ctx, a.g, err)
+	return nil, a.g.s.explain(ctx, err)
 }
 
-// hold requests the key and waits for it.
-func (a *attempt) hold(ctx context.Context) (*lock.Lease, error) {
+// hold requests the key and waits for it. It returns the node with which we hold it.
+func (a *attempt) hold(ctx context.Context) (node, error) {
 	called := a.g.s.config.Called
 	ended := called(ctx, "enter")
-	own, ours, err := a.recipe.enter(ctx, a)
+	place, ours, err := a.recipe.enter(ctx, a)
 	ended(err)
-	if err != nil {
-		return nil, err
+	if err != nil || ours {
+		return place, err
 	}
-	if !ours {
-		ended = called(ctx, "wait")
-		place := own
-		own, err = a.recipe.awaitTurn(ctx, a, place)
-		ended(err)
-		if err != nil {
-			if place.name != "" && !errors.Is(err, errAgain) {
-				a.withdraw(place)
-			}
-			return nil, err
-		}
+	ended = called(ctx, "wait")
+	own, err := a.recipe.awaitTurn(ctx, a, place)
+	ended(err)
+	if err != nil && place.name != "" && !errors.Is(err, errAgain) {
+		a.withdraw(place)
 	}
-	return a.grant(own), nil
+	return own, err
 }
 
-// grant returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
-func (a *attempt) grant(own node) *lock.Lease {
-	g := a.g
-	stop, ignore := func() bool { return false }, func() bool { return false }
-	lease, lost := lock.NewLease(a.key, own.fence, func(ctx context.Context) error {
-		stop()
-		ignore()
-		loss := g.loss()
-		if err := g.s.release(ctx, a.recipe, own); loss == nil {
-			return err
-		}
-		return loss
-	})
-	// Linger, because the node of an abandoned lease would otherwise stay as long as the session.
-	lease.Linger(g.now().timeout)
-	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
-	ignore = g.watchHolder(own, lease, lost)
-	return lease
-}
-
-// claim creates our node, and the folder if there is none, and sets the node's fence. After an error there is no node,
-// or it is an orphan.
-func (a *attempt) claim(ctx context.Context) (node, error) {
-	n, err := a.makeNode(ctx)
-	if err != nil {
-		return n, err
-	}
-	if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
-		a.withdraw(n)
-		return node{}, err
-	}
-	return n, nil
-}
-
-func (a *attempt) makeNode(ctx context.Context) (node, error) {
+// createNode creates our node, and the folder if there is none, and sets the node's fence. After an error there is no
+// node, or it is an orphan.
+func (a *attempt) createNode(ctx context.Context) (node, error) {
 	var err error
 	for range tries {
 		if n := a.g.s.orphans.Load(); n >= maxOrphans {
@@ -175,27 +141,56 @@ func (a *attempt) makeNode(ctx context.Context) (node, error) {
 		}
 		guid := uuid.NewString()
 		var n node
-		n, err = a.recipe.create(ctx, a, r, guid)
+		n, err = a.sendCreate(ctx, r, guid)
 		switch {
 		case err == nil:
-			return n, nil
+			return a.fenced(ctx, n)
 		case errors.Is(err, errRecordChanged):
 			a.g.record.CompareAndSwap(r, nil)
-			continue
 		case errors.Is(err, zk.ErrNoNode):
 			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
 			if failed := a.g.makeFolder(ctx, a.dir); failed != nil {
 				return node{}, failed
 			}
-			continue
 		case answered(err):
 			return node{}, err
+		default: // If the node exists, a second node would wait behind it for ever.
+			n, failed := a.findUnanswered(ctx, guid)
+			if failed == nil {
+				return a.fenced(ctx, n)
+			}
+			if !errors.Is(failed, zk.ErrNoNode) {
+				return node{}, failed
+			}
 		}
-		// There was no reply. If the node exists, a second node would wait behind it for ever.
-		n, findErr := a.findUnanswered(ctx, guid)
-		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
-			return n, findErr
-		}
+	}
+	return node{}, err
+}
+
+// sendCreate sends the transaction that creates our node, once. The transaction also makes an empty write to the
+// folder, because the reply to this write contains the folder's state after the create: if our node is the only child,
+// no contender is ahead, and we need not list the folder. The same transaction modified the folder, so its Mzxid is the
+// node's czxid, from which the fence is made. The transaction has the condition that the record of fences is still r;
+// otherwise the error is errRecordChanged.
+//
+// If ctx ends before the reply, it waits for lock.ReleaseTimeout longer, so that the caller can delete the node.
+func (a *attempt) sendCreate(ctx context.Context, r *fenceRecord, guid string) (node, error) {
+	name, data, flags := a.recipe.newNode(guid, a.options.Owner)
+	done, err := a.g.transact(ctx, lock.ReleaseTimeout, a.dir, []string{"create", "write", "read"},
+		&zk.CreateRequest{Path: a.dir + "/" + name, Data: []byte(data), Acl: a.g.s.acl(), Flags: flags},
+		&zk.SetDataRequest{Path: a.dir, Version: -1},
+		&zk.CheckVersionRequest{Path: r.path, Version: r.version},
+	)
+	switch {
+	case err == nil:
+		folder := done[1].Stat
+		return node{
+			dir: a.dir, name: strings.TrimPrefix(done[0].String, a.dir+"/"), guid: guid,
+			czxid: folder.Mzxid, clock: folder.Mtime, session: a.g.now().id,
+			alone: folder.NumChildren == 1, version: folder.Version,
+		}, nil
+	case len(done) > 2 && (errors.Is(done[2].Error, zk.ErrNoNode) || errors.Is(done[2].Error, zk.ErrBadVersion)):
+		return node{}, errRecordChanged
 	}
 	return node{}, err
 }
@@ -218,4 +213,59 @@ func (a *attempt) findUnanswered(ctx context.Context, guid string) (node, error)
 		return node{}, err
 	}
 	return n, nil
+}
+
+// fenced sets the fence of our new node.
+func (a *attempt) fenced(ctx context.Context, n node) (node, error) {
+	var err error
+	if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
+		a.withdraw(n)
+		return node{}, err
+	}
+	return n, nil
+}
+
+// grant returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
+func (a *attempt) grant(own node) *lock.Lease {
+	g := a.g
+	var stop, ignore func() bool
+	lease, lost := lock.NewLease(a.key, own.fence, func(ctx context.Context) error {
+		stop()
+		ignore()
+		loss := g.loss()
+		if err := g.s.release(ctx, a.recipe, own); loss == nil {
+			return err
+		}
+		return loss
+	})
+	// Linger, because the node of an abandoned lease would otherwise stay as long as the session.
+	lease.Linger(g.now().timeout)
+	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
+	ignore = g.watchHolder(own, lease, lost)
+	return lease
+}
+
+// release deletes a node of ours. The error is errNodeGone if the node did not exist any more. After any other error
+// the node is an orphan.
+func (s *Session) release(ctx context.Context, r recipe, own node) error {
+	g := s.current.Load()
+	var err error = errNoConnection
+	if g.now().usable() {
+		err = r.delete(ctx, g, own)
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return errNodeGone
+	}
+	s.sweep(orphan{recipe: r, node: own})
+	return s.down(err)
+}
+
+// withdraw deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
+func (a *attempt) withdraw(own node) {
+	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
+	defer cancel()
+	_ = a.g.s.release(ctx, a.recipe, own) // after an error the node is an orphan
 }

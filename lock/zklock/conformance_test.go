@@ -35,10 +35,10 @@ func harnesses() []locktest.Harness {
 	owned := Config{Root: "/owned/locks", Credentials: []string{ours}, CreatorOnly: true}
 	return []locktest.Harness{
 		// Without lock.HandOver, which would leave only one waiter for each process, and no herd.
-		harness(herding.name, new(Ephemeral).Promise(), Config{Root: DefaultRoot}, func(s *Session) lock.Locker {
+		harness("zk-ephemeral", new(Ephemeral).Promise(), Config{Root: DefaultRoot}, func(s *Session) lock.Locker {
 			return NewEphemeral(s)
 		}),
-		harness(queued.name, new(Sequential).Promise(), owned, func(s *Session) lock.Locker {
+		harness("zk-sequential", new(Sequential).Promise(), owned, func(s *Session) lock.Locker {
 			return lock.HandOver(NewSequential(s), lock.Bound{})
 		}),
 	}
@@ -74,7 +74,7 @@ func start(t testing.TB) []locktest.Server {
 // the server removes in its own time.
 func left(root string) func(context.Context, []string, string) ([]string, error) {
 	return func(_ context.Context, addrs []string, key string) (found []string, err error) {
-		conn, done, err := connect(addrs[0], ours)
+		conn, done, err := connect(addrs[0])
 		if err != nil {
 			return nil, err
 		}

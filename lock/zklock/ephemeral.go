@@ -73,19 +73,23 @@ type ephemeral struct{}
 
 func (ephemeral) suffix() string { return ephemeralSuffix }
 
+func (ephemeral) newNode(guid, owner string) (name, data string, flags int32) {
+	return ephemeralName, guid + " " + owner, zk.FlagEphemeral
+}
+
 // enter tries to create the node. For TryOnce it reads first, like sequential.
 func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {
 			holder, err := r.contenders(ctx, a.g, a.dir)
-			if err := unlessGone(err); err != nil {
+			if err != nil {
 				return node{}, false, err
 			}
 			if len(holder) > 0 {
 				return node{}, false, &lock.HeldError{Key: a.key, Holder: holder[0].owner}
 			}
 		}
-		own, err = a.claim(ctx) // 1
+		own, err = a.createNode(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err == nil, err
 		}
@@ -113,24 +117,11 @@ func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, err
 		if err := unlessGone(err); err != nil {
 			return node{}, err
 		}
-		own, err := a.claim(ctx) // 1
+		own, err := a.createNode(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
 	}
-}
-
-// create creates the node. The error is zk.ErrNodeExists if the key is held.
-func (ephemeral) create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error) {
-	data := guid + " " + a.options.Owner
-	_, folder, err := a.g.commit(ctx, r, a.dir, ephemeralName, data, zk.FlagEphemeral)
-	if err != nil {
-		return node{}, err
-	}
-	return node{
-		dir: a.dir, name: ephemeralName, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime,
-		session: a.g.now().id, version: folder.Version,
-	}, nil
 }
 
 // find returns the node if its guid is guid. It reads the folder before the node, so if the holder changes in between,

@@ -14,8 +14,6 @@ import (
 )
 
 var (
-	errClosed = errors.New("zookeeper session closed by this process")
-	errOutage = errors.New("no connection to zookeeper")
 	// errAgain means that our node was removed with its session, or deleted by an operator. Then the acquisition is
 	// retried.
 	errAgain = errors.New("the place in the queue was lost")
@@ -55,10 +53,11 @@ const (
 
 // code returns the number of an error for which the library has no name, or 0. The library has it only in a text.
 func code(err error) int {
-	text, _ := strings.CutPrefix(err.Error(), "unknown error: ")
-	number, _ := strconv.Atoi(text) // 0: it is another text
+	number, _ := strconv.Atoi(strings.TrimPrefix(err.Error(), unknownError)) // 0: it is another text
 	return number
 }
+
+const unknownError = "unknown error: "
 
 // replied converts err, which the library returned for a request, to a replyError. It returns err unchanged if it is
 // not the server's reply: after these few errors the request may have been executed or not, or may be executed later.
@@ -97,52 +96,49 @@ func unlessGone(err error) error {
 	return err
 }
 
-// explain converts err to one of the errors of lock.Locker, or to errAgain.
-func explain(ctx context.Context, g *generation, err error) error {
-	switch cause := context.Cause(ctx); {
+// explain converts err to one of the errors of lock.Locker.
+func (s *Session) explain(ctx context.Context, err error) error {
+	switch {
 	case errors.Is(err, lock.ErrHeld):
 		return err
-	case cause != nil:
-		return fmt.Errorf("no answer of ZooKeeper: %w", cause) // the server may be up
-	case g.s.ctx.Err() != nil:
-		return errors.Join(errNoConnection, errClosed)
-	case g.over.Err() != nil:
-		return errAgain
-	case errors.Is(err, errAgain), errors.Is(err, lock.ErrDown):
-		return err
-	case answered(err), errors.Is(err, errNoLock):
-		return g.s.refused(err)
-	default:
-		return errors.Join(g.s.noConnection(), err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("no answer of ZooKeeper: %w", context.Cause(ctx)) // the server may be up
 	}
+	return s.down(err)
 }
 
-// refused returns the error for a reply that no retry will change, with instructions for a repair. The reason is shown
-// to clients, so it contains only the configured root. The path of the node is in the joined error.
-func (s *Session) refused(err error) error {
-	root := max(s.config.Root, "/")
-	var reply *replyError
-	if !errors.As(err, &reply) {
-		reply = &replyError{err: err} // errNoLock
+// down returns the error for a request that the server refused, which no retry will change, or did not answer. It says
+// how to repair that. The reason is shown to clients, so it contains only the configured root. The path of the node is
+// in the joined error, and in the log.
+func (s *Session) down(err error) error {
+	if errors.Is(err, lock.ErrDown) {
+		return err
 	}
+	if !answered(err) && !errors.Is(err, errNoLock) {
+		return errors.Join(s.noConnection(), err)
+	}
+	reply := &replyError{err: err} // errNoLock
+	errors.As(err, &reply)
+	root, denies := max(s.config.Root, "/"), false
 	var down *driver.DownError
 	switch number := code(reply.err); {
 	case errors.Is(err, zk.ErrNoAuth):
-		s.logDenial(err)
-		down = denied("not-allowed", "root", root, "right", reply.right)
+		down, denies = denied("not-allowed", "root", root, "right", reply.right), true
 	case errors.Is(err, zk.ErrInvalidACL):
-		s.logDenial(err)
-		down = errNoIdentity
-	case number == authenticationRequired: // logFailure logs it
+		down, denies = errNoIdentity, true
+	case number == authenticationRequired: // failed logs it
 		down = errNoIdentity
 	case number == quotaExceeded:
 		down = denied("quota-exceeded", "root", root)
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
 		down = denied("foreign-nodes", "root", root)
-	case number != 0:
-		down = denied("refuses", "code", number)
 	default:
-		down = denied("refuses", "code", strings.TrimPrefix(reply.err.Error(), "zk: "))
+		text := strings.TrimPrefix(reply.err.Error(), unknownError)
+		down = denied("refuses", "code", strings.TrimPrefix(text, "zk: "))
+	}
+	if denies && s.denials.due() { // with wrong credentials every request is denied
+		s.log.Error("zookeeper does not allow a request: the node belongs to other credentials or another client "+
+			"certificate", "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
 	}
 	return errors.Join(down, err)
 }
@@ -156,35 +152,31 @@ func denied(reason string, values ...any) *driver.DownError {
 
 // noConnection returns why there is no usable connection.
 func (s *Session) noConnection() *driver.DownError {
-	if s.current.Load().now().unknown {
+	if s.current.Load().now().rejected {
 		return errNoIdentity
 	}
 	return errNoConnection
 }
 
-// logDenial logs a request that the server does not allow, with its path. With wrong credentials every request is one.
-func (s *Session) logDenial(err error) {
-	if s.denials.due() {
-		const why = "zookeeper does not allow a request: the node belongs to other credentials or another " +
-			"client certificate"
-		s.log.Error(why, "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
-	}
-}
-
-// logFailure logs why a server could not be used, at most once a minute. greeted says whether it has greeted us.
-func (g *generation) logFailure(addr string, greeted bool, err error) {
-	if g.over.Err() != nil || !g.s.failures.due() {
-		return
-	}
+// failed records why a server cannot be used, and logs it at most once a minute. greeted: the server has greeted us.
+func (g *generation) failed(addr string, greeted bool, err error) {
 	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
+	demands, refuses := code(err) == authenticationRequired, errors.Is(err, zk.ErrAuthFailed)
 	switch {
-	case code(err) == authenticationRequired:
+	case demands:
 		why = "zookeeper demands authentication: credentials or a client certificate is missing"
-	case errors.Is(err, zk.ErrAuthFailed):
+	case refuses:
 		why = "zookeeper does not accept credentials: its scheme digest may be switched off"
 	case greeted:
 		why = "zookeeper greets us and closes the connection before it answers a request: " +
 			"credentials or a client certificate may be missing, or not accepted"
 	}
-	g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
+	if demands || refuses {
+		g.mu.Lock()
+		g.rejected = true
+		g.mu.Unlock()
+	}
+	if g.over.Err() == nil && g.s.failures.due() {
+		g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -85,28 +84,6 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	return &extended, extended.Epoch == epoch
 }
 
-// commit sends the transaction that makes a lock's node in the folder dir. It returns the node's name and the state of
-// the folder, to which it makes an empty write. The transaction has the condition that the record is still r; otherwise
-// the error is errRecordChanged.
-//
-// If ctx ends before the reply, it waits for lock.ReleaseTimeout longer, so that the caller can delete the node.
-func (g *generation) commit(
-	ctx context.Context, r *fenceRecord, dir, name, data string, flags int32,
-) (made string, folder *zk.Stat, err error) {
-	done, err := g.transact(ctx, lock.ReleaseTimeout, dir, []string{"create", "write", "read"},
-		&zk.CreateRequest{Path: dir + "/" + name, Data: []byte(data), Acl: g.s.acl(), Flags: flags},
-		&zk.SetDataRequest{Path: dir, Version: -1},
-		&zk.CheckVersionRequest{Path: r.path, Version: r.version},
-	)
-	switch {
-	case err == nil:
-		return strings.TrimPrefix(done[0].String, dir+"/"), done[1].Stat, nil
-	case len(done) > 2 && (errors.Is(done[2].Error, zk.ErrNoNode) || errors.Is(done[2].Error, zk.ErrBadVersion)):
-		return "", nil, errRecordChanged
-	}
-	return "", nil, err
-}
-
 // fenceRecord returns this session's copy of the record. It reads the record, in two round trips, once in a session and
 // again after each change.
 func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
@@ -115,9 +92,6 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 			return r, nil
 		}
 		r, err := g.readRecord(ctx)
-		if err == nil {
-			g.record.Store(r)
-		}
 		if !errors.Is(err, zk.ErrNoNode) {
 			return r, err
 		}
@@ -149,7 +123,7 @@ func (g *generation) makeRecord(ctx context.Context) error {
 	return err
 }
 
-// readRecord reads the record. The error is zk.ErrNoNode if there is none yet.
+// readRecord reads the record and keeps the copy. The error is zk.ErrNoNode if there is none yet.
 func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 	origin, err := g.get(ctx, g.origin())
 	if err != nil {
@@ -165,12 +139,12 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 		return nil, err
 	}
 	r.version = record.stat.Version
-	if len(record.data) == 0 {
-		return r, nil // a record from makeRecord has no epoch yet
+	if len(record.data) > 0 { // a record from makeRecord has no epoch yet
+		if err := json.Unmarshal(record.data, r); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
+		}
 	}
-	if err := json.Unmarshal(record.data, r); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
-	}
+	g.record.Store(r)
 	return r, nil
 }
 
@@ -190,10 +164,7 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 		if !ok {
 			return lock.NoFence, errAgain
 		}
-		data, err := json.Marshal(next)
-		if err != nil {
-			return lock.NoFence, err
-		}
+		data, _ := json.Marshal(next) // numbers only, so it cannot fail
 		set := func() (*zk.Stat, error) { return g.conn.Set(r.path, data, r.version) }
 		stat, err := retry(ctx, g, r.path, "write", set)
 		switch {

@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -49,7 +48,7 @@ type generation struct {
 	state
 }
 
-// A state is what changes in a generation, guarded by its mu. Always:
+// A state is what changes in a generation, guarded by its mu, as are served and watches of its links. Always:
 //
 //   - link is nil or dialed. It is nil until the server has accepted the session on it and knows our credentials, and
 //     when the generation has ended, because a request would keep the session alive.
@@ -59,14 +58,22 @@ type state struct {
 	dialed     *link         // the connection that the library uses
 	link       *link         // the same once it can be used for requests
 	identified bool          // the library knows our credentials, and repeats them on each connection
-	unknown    bool          // the server demands an identity, or refuses ours
-	closed     bool          // no more requests
+	rejected   bool          // the server demands an identity, or refuses ours
 	id         int64         // of the session
 	timeout    time.Duration // as granted by the server
 	alive      time.Time     // when the latest request or greeting was sent that was answered
 	heard      time.Time     // when the latest request was sent that was answered; at first, when the generation began
 	outage     context.Context
 	endOutage  context.CancelCauseFunc
+}
+
+func newGeneration(s *Session) *generation {
+	g := &generation{s: s}
+	g.heard, g.identified = time.Now(), len(s.config.Credentials) == 0
+	g.over, g.end = context.WithCancelCause(context.Background())
+	g.outage, g.endOutage = context.WithCancelCause(g.over)
+	g.route = &route{over: g.over}
+	return g
 }
 
 // now returns a copy of the state.
@@ -81,16 +88,6 @@ func (s state) usable() bool { return s.link != nil && s.outage.Err() == nil }
 
 // limit returns when the session must not be relied on any more.
 func (s state) limit() time.Time { return s.alive.Add(s.timeout * 2 / 3) }
-
-func newGeneration(s *Session) *generation {
-	g := &generation{
-		s: s, state: state{heard: time.Now(), identified: len(s.config.Credentials) == 0},
-	}
-	g.over, g.end = context.WithCancelCause(context.Background())
-	g.outage, g.endOutage = context.WithCancelCause(g.over)
-	g.route = &route{over: g.over}
-	return g
-}
 
 // event handles the library's session events. It is a callback, because the event channel holds only 6 events and the
 // library drops those that do not fit. The library's connection loop calls event, so it must not block.
@@ -124,10 +121,6 @@ func (g *generation) event(e zk.Event) {
 	case zk.StateDisconnected, zk.StateConnecting:
 		if l != nil {
 			l.Close()
-			if l.greeted && !l.served && g.identified && len(g.s.config.Credentials) > 0 {
-				// The server may refuse the credentials that the library has repeated. Then no heartbeat was sent.
-				g.logFailure(l.addr, true, zk.ErrConnectionClosed)
-			}
 		}
 		g.dialed, g.link = nil, nil
 	}
@@ -148,7 +141,7 @@ func (g *generation) identify(l *link) {
 	defer limit.Stop()
 	for _, credentials := range g.s.config.Credentials {
 		if err := g.conn.AddAuth("digest", []byte(credentials)); err != nil {
-			g.failed(l, err)
+			g.failed(l.addr, true, err)
 			l.Close()
 			return
 		}
@@ -167,24 +160,14 @@ func (g *generation) use(l *link) {
 	}
 }
 
-// failed records why l, on which the server has answered no request, cannot be used.
-func (g *generation) failed(l *link, err error) {
-	if errors.Is(err, zk.ErrAuthFailed) || code(err) == authenticationRequired {
-		g.mu.Lock()
-		g.unknown = true
-		g.mu.Unlock()
-	}
-	g.logFailure(l.addr, true, err)
-}
-
 // confirmAlive records that a request of that time was answered on l.
 func (g *generation) confirmAlive(l *link, sent time.Time) {
-	g.route.served()
+	g.route.failed.Store(0)
 	g.s.failures.reset()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first := !l.served
-	l.served, g.unknown = true, false
+	l.served, g.rejected = true, false
 	if sent.After(g.alive) {
 		g.alive = sent
 	}
@@ -209,8 +192,8 @@ func (g *generation) lose(cause error) {
 	}
 }
 
-// name returns the session's id as the server writes it. g.mu is held.
-func (g *generation) name() string { return fmt.Sprintf("%#x", g.id) }
+// name returns the session's id as the server writes it.
+func (s state) name() string { return fmt.Sprintf("%#x", s.id) }
 
 // loss returns why the session must not be relied on any more, or nil. It reads the clock itself: a process that was
 // paused for longer than its session may handle an older event, such as the deletion of the node before its own,
@@ -285,7 +268,7 @@ func (g *generation) monitor() {
 		select {
 		case <-g.s.ctx.Done():
 			g.mu.Lock()
-			g.lose(errClosed)
+			g.lose(lock.ErrClosed)
 			g.mu.Unlock()
 			return
 		case <-g.over.Done():
@@ -297,7 +280,7 @@ func (g *generation) monitor() {
 			if err == nil {
 				g.confirmAlive(link, sent)
 			} else if !link.served {
-				g.failed(link, err)
+				g.failed(link.addr, true, err)
 			}
 		}
 	}
@@ -324,7 +307,7 @@ func (g *generation) applyLimits(now, beat time.Time, asking bool) (wake time.Ti
 		g.expire(now)
 	}
 	if g.outage.Err() == nil && due(g.heard.Add(patience)) {
-		g.endOutage(errOutage)
+		g.endOutage(errNoConnection)
 		g.s.changed.signal()
 		g.s.log.Warn("zookeeper session suspended", "session", g.name())
 	}

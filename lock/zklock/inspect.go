@@ -38,17 +38,16 @@ type inspector struct {
 func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	dirs := make([]string, len(keys))
 	for i, key := range keys {
-		dir, err := l.session.folder(key)
-		if err != nil {
+		var err error
+		if dirs[i], err = l.session.folder(l.recipe, key); err != nil {
 			return nil, err
 		}
-		dirs[i] = dir + l.recipe.suffix()
 	}
 	return inquire(ctx, l.session, "inspect locks", func(ctx context.Context, g *generation) ([]lock.State, error) {
 		states := make([]lock.State, len(dirs))
 		return states, atOnce(len(dirs), func(i int) error {
 			all, err := l.recipe.contenders(ctx, g, dirs[i])
-			if unlessGone(err) != nil {
+			if err != nil {
 				return err
 			}
 			for j, n := range all {
@@ -60,7 +59,7 @@ func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State,
 				c.Fence, err = g.knownFence(ctx, n.czxid)
 				states[i].Holder = &c
 			}
-			return unlessGone(err)
+			return err
 		})
 	})
 }
@@ -78,18 +77,16 @@ func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, e
 	if err != nil {
 		return lock.NoFence, unlessGone(err)
 	}
-	g.record.Store(r)
 	fence, _ := r.fence(czxid)
 	return fence, nil
 }
 
 // contenders reads each node of the queue, in parallel.
 func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
-	names, err := g.children(ctx, dir)
+	queue, err := readQueue(ctx, g, dir)
 	if err != nil {
-		return nil, err
+		return nil, unlessGone(err)
 	}
-	queue := parseQueue(names)
 	all := make([]node, len(queue))
 	err = atOnce(len(queue), func(i int) (err error) {
 		all[i], err = g.read(ctx, dir, queue[i].name)
@@ -102,7 +99,7 @@ func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]
 func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
 	n, err := g.readLock(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, unlessGone(err)
 	}
 	if n.session == 0 {
 		err = fmt.Errorf("%w: %s", errNoLock, n.path())
@@ -123,7 +120,7 @@ func inquire[T any](
 	defer cancel()
 	answer, err := question(bound, g)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", doing, explain(ctx, g, err))
+		return none, fmt.Errorf("%s: %w", doing, s.explain(ctx, err))
 	}
 	return answer, nil
 }
@@ -136,16 +133,16 @@ func inquire[T any](
 // Round trips: those of InspectAll and one more, or three with Ephemeral. For a free key Evict acquires and releases a
 // lease to get a fence.
 func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	dir, err := l.session.folder(key)
+	dir, err := l.session.folder(l.recipe, key)
 	if err != nil {
 		return lock.NoFence, err
 	}
 	doing := fmt.Sprintf("evict the holder of lock %q", key)
 	for range tries {
 		evicted, err := inquire(ctx, l.session, doing, func(ctx context.Context, g *generation) (lock.Fence, error) {
-			all, err := l.recipe.contenders(ctx, g, dir+l.recipe.suffix())
+			all, err := l.recipe.contenders(ctx, g, dir)
 			if len(all) == 0 || err != nil && !errors.Is(err, errNoLock) {
-				return lock.NoFence, unlessGone(err)
+				return lock.NoFence, err
 			}
 			fence, err := g.fenceAfter(ctx, all[0])
 			if err != nil {
@@ -186,9 +183,9 @@ func (l inspector) Keys(ctx context.Context) ([]string, error) {
 			all, err := l.recipe.contenders(ctx, g, root+"/"+folders[i])
 			if len(all) > 0 {
 				keys[i] = key
-				return nil
+				return nil // also if a node that no lock has made is there
 			}
-			return unlessGone(err)
+			return err
 		})
 		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 		slices.Sort(keys)

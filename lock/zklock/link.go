@@ -30,8 +30,8 @@ type link struct {
 	greeted bool
 	timeout time.Duration
 
-	served  bool              // the server has answered a request; only monitor writes it, under g.mu
-	watches map[string]*watch // by path, set on this link; guarded by g.mu
+	served  bool              // the server has answered a request; only monitor writes it
+	watches map[string]*watch // by path, set on this link
 }
 
 // dial is the library's dialer. It returns an error once the generation is over, so that a Conn cannot begin another
@@ -44,7 +44,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	defer cancel()
 	conn, err := g.s.config.Dialer(ctx, network, addr)
 	if err != nil {
-		g.logFailure(addr, false, err)
+		g.failed(addr, false, err)
 		return nil, err
 	}
 	l := &link{
@@ -63,7 +63,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 func (l *link) Read(p []byte) (int, error) {
 	if !l.greeted {
 		if err := l.readGreeting(); err != nil {
-			l.g.logFailure(l.addr, false, err)
+			l.g.failed(l.addr, false, err)
 			return 0, err
 		}
 	}
@@ -114,7 +114,7 @@ type route struct {
 	over    context.Context
 	servers []string
 	at      int
-	failed  atomic.Int64 // tries since a server has last answered a request
+	failed  atomic.Int64 // tries since a server has last answered a request; monitor resets it
 }
 
 // Init receives the servers, in random order.
@@ -135,9 +135,6 @@ func (r *route) Next() (server string, stop bool) {
 
 // Connected is called when a server has greeted us. It does nothing: the server may close each connection after that.
 func (r *route) Connected() {}
-
-// served is called when a server has answered a request.
-func (r *route) served() { r.failed.Store(0) }
 
 // pause waits before a try. There is no pause in the first round over all servers, then 50 to 100 ms, doubling up to
 // 1 s. Because of the jitter, clients that lost the same server do not all reconnect at the same moment.

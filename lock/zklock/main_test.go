@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -22,30 +23,26 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
+// The contract is tested by lock/locktest: see conformance_test.go. The other tests of this package are for what that
+// suite cannot express.
+
 // Servers has the one ZooKeeper of this package's tests, also of the example, which is outside the package. Tests that
 // attack a server start their own.
 var Servers servertest.Shared
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(Servers.Around(m, server.ZooKeeper)) }
 
-// A kind is one of the locks of this package, for what must be true of both.
-type kind struct {
-	name string
-	open func(*Session) inspectable
+// Both locks of this package, for what must be true of both.
+var recipes = []recipe{sequential{}, ephemeral{}}
+
+// A locker is a lock of this package.
+type locker struct{ inspector }
+
+func (l locker) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return l.session.acquire(ctx, l.recipe, key, o)
 }
 
-type inspectable interface {
-	lock.Locker
-	driver.Inspector
-	driver.Evictor
-	driver.Lister
-}
-
-var (
-	queued  = kind{"zk-sequential", func(s *Session) inspectable { return NewSequential(s) }}
-	herding = kind{"zk-ephemeral", func(s *Session) inspectable { return NewEphemeral(s) }}
-	kinds   = []kind{queued, herding}
-)
+func on(s *Session, r recipe) locker { return locker{inspector{s, r}} }
 
 // rootOf is the Root of a test and its subtests: tests share a server, but no node.
 func rootOf(t testing.TB) string {
@@ -103,8 +100,8 @@ func (s *Session) watchCount() int {
 // ours are the credentials of the tests that have some.
 const ours = "stock:secret"
 
-// connect returns a plain client of the server, with an identity or none.
-func connect(host, identity string) (conn *zk.Conn, done func(), err error) {
+// connect returns a plain client of the server, with our credentials.
+func connect(host string) (conn *zk.Conn, done func(), err error) {
 	quiet := zk.WithLogger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug))
 	conn, events, err := zk.Connect([]string{host}, 10*time.Second, zk.WithLogInfo(false), quiet)
 	if err != nil {
@@ -115,26 +112,17 @@ func connect(host, identity string) (conn *zk.Conn, done func(), err error) {
 		for range events {
 		}
 	}
-	if identity != "" {
-		if err := conn.AddAuth("digest", []byte(identity)); err != nil {
-			done()
-			return nil, nil, err
-		}
-	}
-	return conn, done, nil
+	return conn, done, conn.AddAuth("digest", []byte(ours))
 }
 
 // raw is connect for a test, past every proxy.
-func raw(t testing.TB, host, identity string) *zk.Conn {
+func raw(t testing.TB, host string) *zk.Conn {
 	t.Helper()
-	conn, done, err := connect(host, identity)
+	conn, done, err := connect(host)
 	must(t, err)
 	t.Cleanup(done)
 	return conn
 }
-
-// longest is how long a test waits for what must come, on a computer that has other work.
-const longest = 2 * time.Minute
 
 func acquire(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
@@ -147,41 +135,35 @@ func acquireLater(t testing.TB, l lock.Locker) <-chan *lock.Lease {
 
 // refused returns why an acquisition fails. It asks again where it fails because a busy computer keeps the server from
 // answering in time.
-func refused(t testing.TB, l lock.Locker, o lock.Options) error {
+func refused(t testing.TB, l lock.Locker, o lock.Options) (err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
-	defer cancel()
-	for {
-		_, err := l.Acquire(ctx, key, o)
-		if !errors.Is(err, errNoConnection) || ctx.Err() != nil {
-			return err
-		}
-	}
+	locktest.Eventually(t, "an answer", func() bool {
+		_, err = l.Acquire(t.Context(), key, o)
+		return !errors.Is(err, errNoConnection)
+	})
+	return err
+}
+
+// evict asks again, as refused does.
+func evict(t testing.TB, l driver.Evictor) (fence lock.Fence) {
+	t.Helper()
+	var err error
+	locktest.Eventually(t, "an answer", func() bool {
+		fence, err = l.Evict(t.Context(), key)
+		return !errors.Is(err, errNoConnection)
+	})
+	must(t, err)
+	return fence
 }
 
 // saysDown checks that err is a DownError whose reason begins with want, and does not say that the key is held.
-func saysDown(t testing.TB, what string, err error, want string) {
+func saysDown(t testing.TB, what any, err error, want string) {
 	t.Helper()
 	var down *driver.DownError
 	if !errors.As(err, &down) || errors.Is(err, lock.ErrHeld) ||
 		!strings.HasPrefix(driver.Coded(down.Reason, down.Values), want) {
-		t.Errorf("%s: %v, want %s", what, err, want)
+		t.Errorf("%v: %v, want %s", what, err, want)
 	}
-}
-
-// evict asks again, as acquire does.
-func evict(t testing.TB, l driver.Evictor) (fence lock.Fence) {
-	t.Helper()
-	locktest.Eventually(t, "an answer", func() bool {
-		got, err := l.Evict(t.Context(), key)
-		if errors.Is(err, errNoConnection) {
-			return false
-		}
-		must(t, err)
-		fence = got
-		return true
-	})
-	return fence
 }
 
 func must(t testing.TB, err error) {
@@ -228,8 +210,20 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+// must returns the log, which must contain what, and no secret.
+func (l *logged) must(t testing.TB, what string) string {
+	t.Helper()
+	var text string
+	locktest.Eventually(t, fmt.Sprintf("%q in the log", what), func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		text = l.text.String()
+		return strings.Contains(text, what)
+	})
+	for _, secret := range []string{"secret", "guessed"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the log tells a secret:\n%s", text)
+		}
+	}
+	return text
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 )
 
@@ -25,36 +24,6 @@ type orphan struct {
 // maxOrphans limits the orphans: with so many of them no lock requests a key, so that they do not become more while a
 // connection breaks again and again. Leases that are held then may still add one each.
 const maxOrphans = 4000
-
-// release deletes a node of ours. The error is errNodeGone if the node did not exist any more. After any other error
-// the node is an orphan.
-func (s *Session) release(ctx context.Context, r recipe, own node) error {
-	g := s.current.Load()
-	err := errOutage
-	if g.now().usable() {
-		err = r.delete(ctx, g, own)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, zk.ErrNoNode):
-		return errNodeGone
-	case s.ctx.Err() != nil:
-		return errClosed
-	}
-	s.sweep(orphan{recipe: r, node: own})
-	if answered(err) {
-		return s.refused(err)
-	}
-	return s.noConnection()
-}
-
-// withdraw deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
-func (a *attempt) withdraw(own node) {
-	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
-	defer cancel()
-	_ = a.g.s.release(ctx, a.recipe, own) // after an error the node is an orphan
-}
 
 // searchLater searches in the background for the node that a create without a reply may have made.
 func (a *attempt) searchLater(guid string) {

@@ -57,7 +57,7 @@ func TestQueueIsInOrder(t *testing.T) {
 func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
-	q, c := NewSequential(dial(t, host)), raw(t, host, "")
+	q, c := NewSequential(dial(t, host)), raw(t, host)
 	queue := func() []string { return nodes(t, c, q.recipe) }
 	holder := acquire(t, q)
 	var woken atomic.Int32
@@ -83,7 +83,8 @@ func TestRoots(t *testing.T) {
 		"/zookeeper/locks": "", "stock": "", "//a": "", "/a//b": "", "/a/../b": "", "/a\x00": "",
 	} {
 		config, err := Config{Hosts: []string{"127.0.0.1:1"}, Root: root}.withDefaults()
-		if got, _ := (&Session{config: config}).folder("k"); (err == nil) != (want != "") || err == nil && got != want {
+		got, _ := (&Session{config: config}).folder(sequential{}, "k")
+		if (err == nil) != (want != "") || err == nil && got != want {
 			t.Errorf("root %q: folder %q, %v; want %q", root, got, err, want)
 		}
 	}

@@ -15,14 +15,15 @@ import (
 // waits for a connection.
 const tries = 5
 
-// start calls f in a goroutine. It returns false if the generation is closed. Close waits for f.
+// start calls f in a goroutine, for which Close waits. It returns false if the generation is over.
 func (g *generation) start(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.closed {
+	if g.over.Err() == nil {
 		g.requests.Go(f)
+		return true
 	}
-	return !g.closed
+	return false
 }
 
 // ask makes one request. The library has no contexts: there a request returns when the server has answered or the
@@ -77,7 +78,7 @@ func retry[T any](
 			return value, err
 		}
 	}
-	return value, fmt.Errorf("%w: %w", errOutage, err)
+	return value, fmt.Errorf("%w: %w", errNoConnection, err)
 }
 
 func (g *generation) waitForLink(ctx context.Context) error {

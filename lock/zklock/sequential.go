@@ -68,19 +68,23 @@ type sequential struct{}
 
 func (sequential) suffix() string { return "" }
 
+func (sequential) newNode(guid, owner string) (name, data string, flags int32) {
+	return protected + guid + lockName, owner, zk.FlagEphemeralSequential
+}
+
 // enter queues up. The key is ours at once if our node is the only one. For TryOnce it reads first: creating a node
 // and deleting it again would cost two transactions of the whole ensemble for each failed try.
 func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	if a.options.TryOnce {
-		names, err := a.g.children(ctx, a.dir)
+		queue, err := readQueue(ctx, a.g, a.dir)
 		if err := unlessGone(err); err != nil {
 			return node{}, false, err
 		}
-		if queue := parseQueue(names); len(queue) > 0 {
+		if len(queue) > 0 {
 			return node{}, false, r.heldBy(ctx, a, queue[0].name)
 		}
 	}
-	own, err = a.claim(ctx) // 1
+	own, err = a.createNode(ctx) // 1
 	return own, own.alone, err
 }
 
@@ -88,14 +92,13 @@ func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool,
 func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, error) {
 	for {
 		reconnected := a.g.s.changed.next()
-		names, err := a.g.children(ctx, a.dir) // 2
+		queue, err := readQueue(ctx, a.g, a.dir) // 2
 		if errors.Is(err, zk.ErrNoNode) {
 			return own, errAgain
 		}
 		if err != nil {
 			return own, err
 		}
-		queue := parseQueue(names)
 		ahead := slices.IndexFunc(queue, func(n queueNode) bool { return n.name == own.name })
 		switch {
 		case ahead < 0:
@@ -128,6 +131,11 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 	}
 }
 
+func readQueue(ctx context.Context, g *generation, dir string) ([]queueNode, error) {
+	names, err := g.children(ctx, dir)
+	return parseQueue(names), err
+}
+
 // heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
 // has released the key in the meantime.
 func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
@@ -135,30 +143,15 @@ func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
 	return &lock.HeldError{Key: a.key, Holder: holder.owner}
 }
 
-// create makes the node in a transaction that also makes an empty write to the folder, because the reply to this write
-// contains the folder's state after the create: if our node is the only child, we have the lock and need not list the
-// folder. The folder was modified by the transaction that made the node, so its Mzxid is the node's czxid, from which
-// the fence is made.
-func (sequential) create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error) {
-	name, folder, err := a.g.commit(ctx, r, a.dir, protected+guid+lockName, a.options.Owner, zk.FlagEphemeralSequential)
-	if err != nil {
-		return node{}, err
-	}
-	return node{
-		dir: a.dir, name: name, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime, session: a.g.now().id,
-		alone: folder.NumChildren == 1,
-	}, nil
-}
-
 // find lists the folder, and reads the node with guid.
 func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	names, err := g.children(ctx, dir)
+	queue, err := readQueue(ctx, g, dir)
 	if err != nil {
 		return node{}, err
 	}
-	for _, name := range names {
-		if strings.HasPrefix(name, protected+guid) {
-			n, err := g.read(ctx, dir, name)
+	for _, q := range queue {
+		if strings.HasPrefix(q.name, protected+guid) {
+			n, err := g.read(ctx, dir, q.name)
 			n.guid = guid
 			return n, err
 		}

@@ -83,7 +83,7 @@ func (s *Session) Check(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
 		case answered(err):
-			return s.refused(err)
+			return s.down(err)
 		case connected.Err() != nil || errors.Is(err, lock.ErrDown):
 			return s.noConnection()
 		}
@@ -127,10 +127,7 @@ func (s *Session) begin() (*generation, error) {
 // session. The library must not send anything for the old session, because that would keep the session alive. So its
 // connection is closed first, and it gets no new one.
 func (s *Session) retire(g *generation) {
-	g.mu.Lock()
-	g.closed = true
-	dialed := g.dialed
-	g.mu.Unlock()
+	dialed := g.now().dialed
 	if s.ctx.Err() == nil && dialed != nil {
 		dialed.Close()
 	}
@@ -161,11 +158,9 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 		switch {
 		case now.usable():
 			return g, nil
-		case s.ctx.Err() != nil:
-			return nil, errors.Join(errNoConnection, errClosed)
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
-		case outage, limited.Err() != nil:
+		case outage, limited.Err() != nil, s.ctx.Err() != nil:
 			return nil, s.noConnection()
 		}
 		select {

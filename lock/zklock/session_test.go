@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,49 +18,41 @@ import (
 )
 
 // oversleep makes the last proof of life older than the session, as if the process had been paused for so long, and no
-// timer had had its turn yet. It shortens the session, because the answer to a heartbeat that is under way would be a
-// new proof.
+// timer had had its turn yet. It shortens the session, because a heartbeat under way would be a new proof.
 func (g *generation) oversleep() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.timeout = 0
 }
 
-// slept is a recipe that oversleeps its session with the news that the key is ours in its socket, and reads that first.
-type slept struct{ recipe }
-
-func (r slept) enter(ctx context.Context, a *attempt) (node, bool, error) {
-	own, ours, err := r.recipe.enter(ctx, a)
-	a.g.oversleep()
-	return own, ours, err
-}
-
-func recipeOf(l lock.Locker) recipe {
-	if e, is := l.(*Ephemeral); is {
-		return e.recipe
-	}
-	return l.(*Sequential).recipe
-}
-
-// Who overslept its session gets no lease from it, whatever it reads. A holder that releases at once is told of the
-// loss.
+// Who overslept its session, with the news that the key is ours in its socket, gets no lease from it, and queues up
+// again. A holder that releases at once is told of the loss.
 func TestAPausePastTheSession(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
-	c := raw(t, host, "")
-	for _, k := range kinds {
-		s := dial(t, host)
-		lease := acquire(t, k.open(s))
-		g := s.current.Load()
-		g.oversleep()
-		if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
-			t.Errorf("%s: release: %v, want ErrLost because of ErrExpired", k.name, err)
+	c := raw(t, host)
+	for _, r := range recipes {
+		var s *Session
+		var tired atomic.Bool
+		s = open(t, Config{
+			Hosts: []string{host}, SessionTimeout: 30 * time.Second,
+			Called: func(context.Context, string) func(error) {
+				return func(error) {
+					if tired.Swap(false) {
+						s.current.Load().oversleep()
+					}
+				}
+			},
+		})
+		tired.Store(true)
+		before := s.current.Load()
+		lease := acquire(t, on(s, r))
+		if s.current.Load() == before {
+			t.Errorf("%T: a lease from a session that was overslept", r)
 		}
-		locktest.Release(t, acquire(t, k.open(s)))
-		g, r := s.current.Load(), recipeOf(k.open(s))
-		a := &attempt{g: g, recipe: slept{r}, key: key, dir: rootOf(t) + "/" + key + r.suffix()}
-		if lease, err := a.run(t.Context()); !errors.Is(err, errAgain) {
-			t.Errorf("%s: lease %v, %v, want to queue up again", k.name, lease, err)
+		s.current.Load().oversleep()
+		if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("%T: release: %v, want ErrLost because of ErrExpired", r, err)
 		}
 		locktest.Eventually(t, "nothing is left", func() bool { return len(nodes(t, c, r)) == 0 })
 	}
@@ -130,90 +123,80 @@ func TestCheckWithoutAConnection(t *testing.T) {
 	locktest.Eventually(t, "up", func() bool { return s.Check(t.Context()) == nil })
 }
 
-// Each limit of a session holds from its moment on, and not before. A heartbeat is due after its interval, if none is
-// under way.
+// Each limit of a session holds from its moment on, and not before. No heartbeat is due while one is under way.
 func TestLimitsOfASession(t *testing.T) {
 	for _, timeout := range []time.Duration{2400 * time.Millisecond, 30 * time.Second} {
 		interval := min(heartbeatInterval, timeout/20)
-		for _, row := range []struct {
-			name                                 string
-			after                                time.Duration
-			beats, linked, suspended, lost, long bool // long: of a long session only
-		}{
-			{name: "no heartbeat yet", after: interval - 1, linked: true},
-			{name: "heartbeat", after: interval, linked: true, beats: true},
-			{name: "nearly suspended", after: patience - 1, linked: true, beats: true, long: true},
-			{name: "suspended", after: patience, linked: true, beats: true, suspended: true, long: true},
-			{name: "nearly left", after: timeout/3 - 1, linked: true, beats: true, suspended: timeout/3 > patience},
-			{name: "left", after: timeout / 3, suspended: timeout/3 > patience},
-			{name: "nearly lost", after: timeout*2/3 - 1, suspended: timeout*2/3 > patience},
-			{name: "lost", after: timeout * 2 / 3, suspended: true, lost: true},
-		} {
-			if row.long && timeout < 10*time.Second {
-				continue
+		for _, limit := range []time.Duration{interval, patience, timeout / 3, timeout * 2 / 3} {
+			for _, silent := range []time.Duration{limit - 1, limit} {
+				synctest.Test(t, func(t *testing.T) {
+					g := connected(t, timeout)
+					began := time.Now()
+					g.route.failed.Store(9)
+					g.confirmAlive(g.link, began)
+					if g.route.failed.Load() != 0 {
+						t.Error("an answer does not make the pauses between servers short again")
+					}
+					time.Sleep(silent)
+					_, second := g.applyLimits(time.Now(), began, true)
+					_, on := g.applyLimits(time.Now(), began, false)
+					linked, lost := silent < timeout/3, silent >= timeout*2/3
+					suspended, ended := silent >= patience || lost, g.over.Err() != nil
+					if second != nil || (on != nil) != (linked && silent >= interval) || (g.link != nil) != linked ||
+						(g.outage.Err() != nil) != suspended || ended != lost {
+						t.Errorf("%v after %v: beats %t and %t, linked %t, suspended %t, lost %t", timeout, silent,
+							on != nil, second != nil, g.link != nil, g.outage.Err() != nil, ended)
+					}
+					g.confirmAlive(g.dialed, began) // an old answer changes nothing
+					if (g.outage.Err() != nil) != suspended {
+						t.Errorf("%v after %v: an old answer ends the suspension", timeout, silent)
+					}
+					g.confirmAlive(g.dialed, time.Now())
+					if (g.outage.Err() != nil) != lost {
+						t.Errorf("%v after %v: an answer does not end the suspension", timeout, silent)
+					}
+					g.lose(lock.ErrClosed)
+				})
 			}
-			synctest.Test(t, func(t *testing.T) {
-				here, there := net.Pipe()
-				defer here.Close()
-				defer there.Close()
-				s := &Session{log: slog.New(slog.DiscardHandler)}
-				s.changed.ch = make(chan struct{})
-				g := newGeneration(s)
-				g.conn = new(zk.Conn)
-				g.dialed = &link{Conn: here, timeout: timeout, opened: time.Now()}
-				g.event(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
-				g.event(zk.Event{Type: zk.EventNodeDeleted, State: zk.StateDisconnected}) // not of the session
-				began := time.Now()
-				g.confirmAlive(g.link, began)
-				time.Sleep(row.after)
-				if _, on := g.applyLimits(time.Now(), began, true); on != nil {
-					t.Errorf("%v, %s: two heartbeats", timeout, row.name)
-				}
-				_, on := g.applyLimits(time.Now(), began, false)
-				suspended, lost := g.outage.Err() != nil, errors.Is(context.Cause(g.over), lock.ErrExpired)
-				if (on != nil) != row.beats || (g.link != nil) != row.linked || suspended != row.suspended ||
-					lost != row.lost {
-					t.Errorf("%v, %s: beats %t, linked %t, suspended %t, lost %t",
-						timeout, row.name, on != nil, g.link != nil, suspended, lost)
-				}
-				g.confirmAlive(g.dialed, began) // an old answer changes nothing
-				if (g.outage.Err() != nil) != row.suspended {
-					t.Errorf("%v, %s: an old answer ends the suspension", timeout, row.name)
-				}
-				g.confirmAlive(g.dialed, time.Now())
-				if (g.outage.Err() != nil) != row.lost {
-					t.Errorf("%v, %s: an answer does not end the suspension", timeout, row.name)
-				}
-				g.lose(errClosed)
-			})
 		}
 	}
 }
 
+// connected returns a generation with a session and no server.
+func connected(t *testing.T, timeout time.Duration) *generation {
+	here, there := net.Pipe()
+	t.Cleanup(func() { here.Close(); there.Close() })
+	s := &Session{log: slog.New(slog.DiscardHandler)}
+	s.changed.ch = make(chan struct{})
+	g := newGeneration(s)
+	g.conn = new(zk.Conn)
+	g.dialed = &link{Conn: here, timeout: timeout, opened: time.Now()}
+	g.event(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
+	g.event(zk.Event{Type: zk.EventNodeDeleted, State: zk.StateDisconnected}) // not of the session
+	return g
+}
+
 // There is no pause in the first round over all servers. Then the pauses double up to a second, and each is between
-// half and all of that. An answered request begins anew, a greeting does not. The end of the generation ends a pause.
+// half and all of that. A greeting does not change that. The end of the generation ends a pause.
 func TestPausesBetweenServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, end := context.WithCancelCause(context.Background())
 		r := &route{over: over}
 		_ = r.Init([]string{"a:1", "b:1", "c:1"})
-		for range 20 {
-			r.served()
-			for try, most := range []time.Duration{0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
-				most *= time.Millisecond
-				r.Connected()
-				began := time.Now()
-				server, _ := r.Next()
-				err := r.pause()
-				waited := time.Since(began)
-				if server != r.servers[try%3] || waited < most/2 || waited > most || err != nil {
-					t.Errorf("try %d of %s after %v, %v; want %v to %v", try, server, waited, err, most/2, most)
-				}
+		for try, most := range []time.Duration{0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
+			most *= time.Millisecond
+			r.Connected() // a greeting
+			began := time.Now()
+			server, _ := r.Next()
+			err := r.pause()
+			waited := time.Since(began)
+			if server != r.servers[try%3] || waited < most/2 || waited > most || err != nil {
+				t.Errorf("try %d of %s after %v, %v; want %v to %v", try, server, waited, err, most/2, most)
 			}
 		}
-		end(errClosed)
+		end(lock.ErrClosed)
 		began := time.Now()
-		if err := r.pause(); !errors.Is(err, errClosed) || time.Since(began) != 0 {
+		if err := r.pause(); !errors.Is(err, lock.ErrClosed) || time.Since(began) != 0 {
 			t.Errorf("after the end: %v, in %v", err, time.Since(began))
 		}
 	})

@@ -25,7 +25,9 @@ type watch struct {
 	deleted bool
 }
 
-// watch returns the watch of a node, which it sets if there is none on the current link.
+// watch returns the watch of a node. If there is none on the current link, it sets one, in one round trip. It uses
+// getData, because exists would leave a permanent watch on a node that does not exist. The error is zk.ErrNoNode if the
+// node does not exist.
 func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	g.mu.Lock()
 	var w *watch
@@ -36,12 +38,6 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	if w != nil {
 		return w, nil
 	}
-	return g.setWatch(ctx, path)
-}
-
-// setWatch sets a watch on a node, in one round trip. It uses getData, because exists would leave a permanent watch on
-// a node that does not exist. The error is zk.ErrNoNode if the node does not exist.
-func (g *generation) setWatch(ctx context.Context, path string) (*watch, error) {
 	return retry(ctx, g, path, "read", func() (*watch, error) {
 		l := g.now().link
 		data, stat, events, err := g.conn.GetW(path)
@@ -98,7 +94,7 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 		g.start(func() {
 			for lease.Err() == nil && g.over.Err() == nil {
 				reconnected := g.s.changed.next()
-				w, err := g.setWatch(g.over, own.path())
+				w, err := g.watch(g.over, own.path())
 				switch {
 				case errors.Is(err, zk.ErrNoNode), err == nil && w.stat.Czxid != own.czxid: // gone, or another's now
 					lost(errNodeGone)

@@ -1,25 +1,19 @@
 // Package zklock locks keys with ZooKeeper nodes that live as long as the session of the process that made them.
 //
 // There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
-// before it, and [Ephemeral], one node that every waiter watches. Read sequential.go first: it is the plain algorithm
-// from acquire to release. ephemeral.go is the other recipe.
+// before it, and [Ephemeral], one node that every waiter watches. Read in this order:
 //
-// One acquisition passes these functions: Sequential.Acquire, Session.acquire, attempt.run, attempt.hold; there
-// sequential.enter, which creates the node with attempt.claim and sequential.create, and sequential.awaitTurn, which
-// watches the node before it; then attempt.grant. Lease.Release calls Session.release and sequential.delete. Each sends
-// its requests with ask, once, or with retry.
-//
-//	acquire.go     what both recipes share: the attempts, the lease, the recovery of a create without a reply
-//	queue.go       names and order of the nodes of Sequential
-//	session.go     the process's ZooKeeper sessions, one after another
-//	generation.go  one of them: its state, its heartbeat and its loss
+//	sequential.go  the plain algorithm from acquire to release, and in queue.go the names of its nodes;
+//	               ephemeral.go is the other recipe
+//	acquire.go     what both recipes share, from the attempt to the release: Session.acquire, attempt.run,
+//	               attempt.hold, the recipe's enter and awaitTurn, attempt.createNode, attempt.grant
+//	generation.go  one ZooKeeper session: its state, its heartbeat and its loss; session.go has one after another
 //	link.go        one TCP connection to a server, and which server comes next
-//	request.go     requests that end with a context
-//	errors.go      which errors are the server's answers, and what callers and the log are told
-//	watch.go       watches of the node before ours, and of our own
+//	request.go     requests that end with a context: ask sends one once, retry repeats it; in errors.go their errors
 //	fence.go       fences that grow even if the ensemble is rebuilt
-//	orphan.go      deletes nodes that could not be deleted in time
-//	inspect.go     holder and waiters, and eviction
+//
+// watch.go watches the node before ours, and our own; orphan.go deletes nodes that could not be deleted in time; and
+// inspect.go shows holders and waiters, and evicts.
 package zklock
 
 import (
@@ -132,11 +126,8 @@ func (s *Session) acl() []zk.ACL {
 }
 
 // folder returns the path of the node that holds the queue of key.
-func (s *Session) folder(key string) (string, error) {
-	if err := driver.CheckKey(key); err != nil {
-		return "", err
-	}
-	return s.config.Root + "/" + escape(key), nil
+func (s *Session) folder(r recipe, key string) (string, error) {
+	return s.config.Root + "/" + escape(key) + r.suffix(), driver.CheckKey(key)
 }
 
 // escape returns a node name for any key, and different names for different keys. Letters, digits and most ASCII

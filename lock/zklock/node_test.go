@@ -1,0 +1,151 @@
+package zklock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/wire"
+)
+
+// What people see and do: the holder and, in a queue, the waiters. The evicted holder is told, also after a reconnect,
+// the next one is in, and the fence lies between the two. The two locks of a key do not meet.
+func TestInspectAndEvict(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	for waiters, r := range []recipe{ephemeral{}, sequential{}} { // the server does not know who waits for the first
+		p := proxied(t, host)
+		l, other := on(dial(t, p.Addr()), r), on(dial(t, host), r)
+		holder := acquire(t, l)
+		next := acquireLater(t, other)
+		locktest.Eventually(t, "a waiter", func() bool {
+			all, err := l.InspectAll(t.Context(), []string{key, "free"})
+			return err == nil && all[0].Holder != nil && all[0].Holder.Fence == holder.Fence() &&
+				len(all[0].Waiters) == waiters && all[1].Holder == nil && !all[1].Local
+		})
+		locktest.Eventually(t, "the key in the list", func() bool {
+			keys, err := l.Keys(t.Context())
+			return err == nil && slices.Equal(keys, []string{key})
+		})
+		<-time.After(2 * heartbeatInterval) // the holder watches its node by now, or does so later
+		p.Cut()
+		fence := evict(t, other)
+		loss := locktest.Loss(t, holder)
+		lease := <-next
+		if !errors.Is(loss, lock.ErrTaken) || fence <= holder.Fence() || fence > lease.Fence() {
+			t.Errorf("%T: %v; fences %d, %d, %d", r, loss, holder.Fence(), fence, lease.Fence())
+		}
+		locktest.Release(t, lease)
+		if free := evict(t, other); free <= lease.Fence() {
+			t.Errorf("%T: evict from a free key: %d after %d", r, free, lease.Fence())
+		}
+	}
+}
+
+// A node that another made by hand, and that no session will take away, is told of, and can be evicted. What an
+// operator writes to the folder does not keep a holder from giving the lock back.
+func TestALockNodeThatNobodyOwns(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	e, c := NewEphemeral(dial(t, host)), raw(t, host)
+	folder := rootOf(t) + "/" + key + ephemeralSuffix
+	lease := acquire(t, e)
+	_, err := c.Set(folder, []byte("a note"), -1)
+	must(t, err)
+	locktest.Release(t, lease)
+	_, err = c.Create(folder+"/"+ephemeralName, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+	must(t, err)
+	for _, o := range []lock.Options{{}, {TryOnce: true}} {
+		saysDown(t, o, refused(t, e, o), "foreign-nodes")
+	}
+	evict(t, e)
+	locktest.Release(t, acquire(t, e))
+}
+
+// The herd's waiters that give up leave no watch behind that would be set again and again.
+func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	s := dial(t, host)
+	holder := acquire(t, NewEphemeral(dial(t, host)))
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := NewEphemeral(s).Acquire(ctx, key, lock.Options{}); err == nil {
+			t.Error("got a held key")
+		}
+		cancel()
+	}
+	if n := s.watchCount(); n > 1 {
+		t.Errorf("%d watches", n)
+	}
+	locktest.Release(t, holder)
+	locktest.Eventually(t, "no watch left", func() bool { return s.watchCount() == 0 })
+}
+
+// refusal returns a trap's reply to a request: only the header, with an error.
+func refusal(code int32) func([]byte) []byte {
+	return func(request []byte) []byte {
+		reply := binary.BigEndian.AppendUint32(nil, 4+8+4)
+		reply = append(reply, request[4:8]...)          // xid
+		reply = binary.BigEndian.AppendUint64(reply, 1) // transaction
+		return binary.BigEndian.AppendUint32(reply, uint32(code))
+	}
+}
+
+// is returns a match for the requests of one operation.
+func is(operation uint32) func([]byte) bool {
+	return func(m []byte) bool { return len(m) >= opAt+4 && binary.BigEndian.Uint32(m[opAt:]) == operation }
+}
+
+const (
+	opSync  = 9
+	opMulti = 14
+	opAuth  = 100
+	opAt    = 8 // the offset of the operation in a request: after its length and its xid
+)
+
+// afterGreeting matches every message of a client but the greeting.
+func afterGreeting(m []byte) bool { return len(m) >= opAt && binary.BigEndian.Uint32(m[4:]) != 0 }
+
+// A reply with any error is an answer: the create was not executed. So it is sent once, no node is searched for, and
+// the caller gets the reason, or the code.
+func TestARefusedCreateIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, Servers.ZooKeeper(t))
+	s := dial(t, p.Addr())
+	l := NewSequential(s)
+	locktest.Release(t, acquire(t, l)) // makes the folder and reads the record
+	for code, want := range map[int32]string{
+		-125:  "quota-exceeded (root=" + rootOf(t) + ")",
+		-124:  "wants-authentication",
+		-114:  "wants-authentication",
+		-102:  "not-allowed (root=" + rootOf(t),
+		-127:  "refuses (code=-127)",
+		-4242: "refuses (code=-4242)",
+	} {
+		before := p.Count(wire.ToServer)
+		snare := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Answer, Every: true, Answer: refusal(code)})
+		saysDown(t, code, refused(t, l, lock.Options{}), want)
+		if sent, n := p.Count(wire.ToServer)-before, s.orphans.Load(); sent != 1 || n != 0 {
+			t.Errorf("%d: %d requests, want 1; searches for %d nodes", code, sent, n)
+		}
+		snare.Release()
+	}
+}
+
+// While maxOrphans nodes are still to be deleted, no other node is created.
+func TestOrphansAreLimited(t *testing.T) {
+	t.Parallel()
+	s := dial(t, Servers.ZooKeeper(t))
+	s.orphans.Store(maxOrphans - 1)
+	locktest.Release(t, acquire(t, NewSequential(s)))
+	s.orphans.Store(maxOrphans)
+	saysDown(t, "acquire", refused(t, NewSequential(s), lock.Options{}), "cleaning-up")
+}
