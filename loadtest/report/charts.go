@@ -348,13 +348,6 @@ func textWidth(style draw.TextStyle, name string) vg.Length {
 func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 	style := c.Legend.TextStyle
 	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)
-	if c.title != "" {
-		title := style
-		title.YAlign = draw.YBottom
-		title.Font.Size = vg.Points(c.size * 1.35)
-		area.FillText(title, vg.Point{X: area.Min.X + vg.Points(4), Y: area.Max.Y - vg.Points(c.size*1.5)}, c.title)
-		area = draw.Crop(area, 0, 0, 0, -vg.Points(c.size*2.1))
-	}
 	x, y := area.Min.X+vg.Points(4), area.Max.Y-row
 	for _, e := range c.legend {
 		width := sample + vg.Points(5) + textWidth(style, e.name)

@@ -3,9 +3,6 @@ package report
 import (
 	"html/template"
 	"io"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -87,31 +84,6 @@ func classOf(t tone) string {
 		return "bad"
 	}
 	return "odd"
-}
-
-// WriteCheckoutPictures writes the pictures of a checkout, stock, ways and latency, into a folder, which it creates, as
-// SVG. It returns the names of the files.
-func WriteCheckoutPictures(dir, lang string, r *checkout.Result) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	say := voice(lang)
-	word, _ := say.findingWord(r.Verdict.Finding)
-	title := say.say("checkout.picture", "verdict", word, "orders", thousands(int64(r.Figures.Orders)))
-	charts := map[string]*chart{"ways": waysChart(say, r, 13), "latency": opsChart(say, r, 13)}
-	if s := shelfOf(r); len(s.received) > 1 {
-		charts["stock"] = shelfChart(say, s, 13)
-	}
-	var names []string
-	for _, kind := range slices.Sorted(maps.Keys(charts)) {
-		path := filepath.Join(dir, "checkout-"+kind+".svg")
-		picture := charts[kind].titled(title).file(pictureWidth, pictureHeight)
-		if err := os.WriteFile(path, picture, 0o644); err != nil {
-			return names, err
-		}
-		names = append(names, path)
-	}
-	return names, nil
 }
 
 // A shelf is the stock of all SKUs over time, as stacked lines.
