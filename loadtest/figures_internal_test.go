@@ -191,9 +191,9 @@ func TestTheLoadOfAWarmUp(t *testing.T) {
 		{Rate{100, 500}, Rate{100, 100}},
 		{Rate{0, 500}, Rate{500, 500}},
 	} {
-		p := Plan{SKU: "pen", Stock: 7, Requests: 9, RampUp: 1, WarmUp: time.Second, Rate: row.run}
+		p := Plan{SKU: "pen", Stock: 7, Requests: 9, WarmUp: time.Second, Rate: row.run}
 		w := p.warmUp()
-		if w.Rate != row.warm || w.SKU != "pen-warm" || w.Stock != warmStock || w.Requests != 0 || w.RampUp != 0 ||
+		if w.Rate != row.warm || w.SKU != "pen-warm" || w.Stock != warmStock || w.Requests != 0 ||
 			w.Duration != time.Second || p.SKU != "pen" {
 			t.Errorf("%v: %+v", row.run, w)
 		}

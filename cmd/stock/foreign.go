@@ -40,7 +40,9 @@ func movedFlag(flag string) string {
 }
 
 // goneFlag reports whether a flag was taken away. The catalogue says what to use instead.
-func goneFlag(flag string) bool { return slices.Contains([]string{"svg"}, flag) }
+func goneFlag(flag string) bool {
+	return slices.Contains([]string{"cold", "ramp-up", "svg", "think"}, flag)
+}
 
 func unknownCommand(root *cobra.Command, args []string) error {
 	name := ""

@@ -97,7 +97,7 @@ func schemaOfStruct(t reflect.Type) object {
 	}
 	switch t { // plans write their durations as "5s", by code of their own
 	case reflect.TypeFor[loadtest.Plan]():
-		durations([]string{"duration", "ramp_up", "warm_up", "think", "wait"}, "timeout")
+		durations([]string{"duration", "warm_up", "wait"}, "timeout")
 	case reflect.TypeFor[checkout.Plan]():
 		durations([]string{"duration"}, "ttl", "timeout")
 	}
