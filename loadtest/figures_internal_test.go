@@ -69,25 +69,6 @@ func TestHowEvenlyWorkersAreServed(t *testing.T) {
 	}
 }
 
-// Dropped requests and those of the warm-up have numbers, and no records of the run.
-func TestWhichRecordsAreMissing(t *testing.T) {
-	for _, row := range []struct{ last, warm, dropped, want int }{
-		{3, 0, 0, 0}, {4, 0, 0, 1}, {9, 4, 1, 1}, {2, 0, 0, 0},
-	} {
-		r := Result{Dropped: row.dropped, Records: []Record{{Seq: row.warm + 1}, {Seq: row.warm + 2}, {Seq: row.last}}}
-		for i := range row.warm {
-			r.Warm = append(r.Warm, Record{Seq: (i+2)%row.warm + 1})
-		}
-		if got := r.evidence().Missing; got != row.want {
-			t.Errorf("the last is %d, of which %d were the warm-up's and %d dropped: %d are missing, want %d", row.last,
-				row.warm, row.dropped, got, row.want)
-		}
-	}
-	if e := (&Result{}).evidence(); e.Missing != 0 {
-		t.Errorf("without a record %d are missing", e.Missing)
-	}
-}
-
 // A warning says when the load was not as planned: more than one in a hundred late, or any dropped.
 func TestWhenALoadWasNotAsPlanned(t *testing.T) {
 	for _, row := range []struct {

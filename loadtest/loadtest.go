@@ -224,12 +224,7 @@ func (r *Result) judge() {
 
 // evidence returns the evidence of the run, with the records sorted by Seq.
 func (r *Result) evidence() Evidence {
-	e := Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
-	if n := len(r.Records); n > 0 {
-		// Numbers start with the warm-up, and include dropped requests.
-		e.Missing = max(0, r.Records[n-1].Seq-highest(r.Warm)-n-r.Dropped)
-	}
-	return e
+	return Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
 }
 
 // lateShare is the share of late or dropped requests above which an open loop deviates from its plan.

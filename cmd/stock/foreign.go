@@ -41,7 +41,7 @@ func movedFlag(flag string) string {
 
 // goneFlag reports whether a flag was taken away. The catalogue says what to use instead.
 func goneFlag(flag string) bool {
-	return slices.Contains([]string{"cold", "ramp-up", "svg", "think"}, flag)
+	return slices.Contains([]string{"cold", "ramp-up", "schema", "svg", "think"}, flag)
 }
 
 func unknownCommand(root *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ import (
 type reportAsk struct {
 	reportFlags
 	json            string
-	schema, noColor bool
+	noColor bool
 }
 
 func reportCommand(v voice) *cobra.Command {
@@ -36,20 +36,11 @@ func reportCommand(v voice) *cobra.Command {
 	flags := cmd.Flags()
 	ask.add(flags)
 	flags.StringVar(&ask.json, "json", "", "")
-	flags.BoolVar(&ask.schema, "schema", false, "")
 	noColorFlag(cmd, &ask.noColor)
 	return cmd
 }
 
 func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
-	if a.schema {
-		text, err := report.Schema()
-		if err != nil {
-			return err
-		}
-		_, err = stdout.Write(text)
-		return err
-	}
 	if err := a.check(); err != nil {
 		return err
 	}
