@@ -73,8 +73,7 @@ func requestID(run string, seq int) string {
 // try a target that is down tens of thousands of times a second, and write a line of the history for each.
 const unsentPause = 10 * time.Millisecond
 
-// release starts the workers of a closed loop. When all are ready they start together, or one after the other within
-// the ramp-up.
+// release starts the workers of a closed loop. When all are ready they start together.
 func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
 	gate := make(chan struct{})
 	var ready sync.WaitGroup
@@ -83,9 +82,7 @@ func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
 		workers.Go(func() {
 			ready.Done()
 			<-gate
-			if Sleep(ctx, a.plan.RampUp*time.Duration(i)/time.Duration(a.plan.Concurrency)) == nil {
-				a.work(ctx, flight, i+1)
-			}
+			a.work(ctx, flight, i+1)
 		})
 	}
 	ready.Wait()
@@ -185,7 +182,7 @@ func (l *slots) give(slot int) {
 func (p *Plan) warmUp() *Plan {
 	w := *p
 	w.SKU, w.Stock, w.Listed = p.SKU+"-warm", warmStock, nil
-	w.Requests, w.Duration, w.RampUp = 0, p.WarmUp, 0
+	w.Requests, w.Duration = 0, p.WarmUp
 	if w.Rate.To = w.Rate.From; p.Rate.From == 0 {
 		w.Rate = Rate{p.Rate.To, p.Rate.To} // zero in a closed loop, or a rise from 0
 	}

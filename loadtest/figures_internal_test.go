@@ -69,25 +69,6 @@ func TestHowEvenlyWorkersAreServed(t *testing.T) {
 	}
 }
 
-// Dropped requests and those of the warm-up have numbers, and no records of the run.
-func TestWhichRecordsAreMissing(t *testing.T) {
-	for _, row := range []struct{ last, warm, dropped, want int }{
-		{3, 0, 0, 0}, {4, 0, 0, 1}, {9, 4, 1, 1}, {2, 0, 0, 0},
-	} {
-		r := Result{Dropped: row.dropped, Records: []Record{{Seq: row.warm + 1}, {Seq: row.warm + 2}, {Seq: row.last}}}
-		for i := range row.warm {
-			r.Warm = append(r.Warm, Record{Seq: (i+2)%row.warm + 1})
-		}
-		if got := r.evidence().Missing; got != row.want {
-			t.Errorf("the last is %d, of which %d were the warm-up's and %d dropped: %d are missing, want %d", row.last,
-				row.warm, row.dropped, got, row.want)
-		}
-	}
-	if e := (&Result{}).evidence(); e.Missing != 0 {
-		t.Errorf("without a record %d are missing", e.Missing)
-	}
-}
-
 // A warning says when the load was not as planned: more than one in a hundred late, or any dropped.
 func TestWhenALoadWasNotAsPlanned(t *testing.T) {
 	for _, row := range []struct {
@@ -191,9 +172,9 @@ func TestTheLoadOfAWarmUp(t *testing.T) {
 		{Rate{100, 500}, Rate{100, 100}},
 		{Rate{0, 500}, Rate{500, 500}},
 	} {
-		p := Plan{SKU: "pen", Stock: 7, Requests: 9, RampUp: 1, WarmUp: time.Second, Rate: row.run}
+		p := Plan{SKU: "pen", Stock: 7, Requests: 9, WarmUp: time.Second, Rate: row.run}
 		w := p.warmUp()
-		if w.Rate != row.warm || w.SKU != "pen-warm" || w.Stock != warmStock || w.Requests != 0 || w.RampUp != 0 ||
+		if w.Rate != row.warm || w.SKU != "pen-warm" || w.Stock != warmStock || w.Requests != 0 ||
 			w.Duration != time.Second || p.SKU != "pen" {
 			t.Errorf("%v: %+v", row.run, w)
 		}

@@ -704,8 +704,4 @@ func TestPromises(t *testing.T) {
 	if len(said) < 12 {
 		t.Errorf("only %d sentences", len(said))
 	}
-	e := loadtest.Evidence{Records: timeless.records, Accounts: []loadtest.Account{timeless.account}, Missing: 1}
-	if v := loadtest.Judge(e); v.Finding != undecided || v.Missing != 1 {
-		t.Errorf("one record missing: %s", v.Finding)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -56,14 +55,11 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 			return nil, err
 		}
 	}
-	if err := canThink(ctx, c, r, p); err != nil {
-		return nil, err
-	}
 	before, err := setStocks(ctx, c, p.Store, p.Names(), p.Stock)
 	if err != nil {
 		return nil, err
 	}
-	if w, can := c.(warmer); can && !p.Cold {
+	if w, can := c.(warmer); can {
 		w.Warm(ctx, p.warmConnections())
 	}
 	if ctx.Err() != nil {
@@ -125,23 +121,6 @@ func (r *Result) read(ctx context.Context, c Target, before []Stock, earlier []A
 		r.SettledMS = float64(waited+late) / float64(time.Millisecond)
 		r.Warnings = r.warnings()
 	}
-}
-
-// canThink returns an error if the target refuses Plan.Think, so that the run does not consist of refusals. It asks for
-// an unknown SKU.
-func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
-	if p.Think == 0 {
-		return nil
-	}
-	reply := c.Deduct(ctx, Request{
-		Endpoint: r.Strategy.Endpoint, Store: p.Store, SKU: r.Run + "-think", Quantity: 1,
-		RequestID: requestID(r.Run, 0), Lab: LabOptions{Hold: p.Think},
-	})
-	if reply.Status != http.StatusBadRequest && reply.Status != http.StatusUnauthorized {
-		return nil
-	}
-	refusal := &Problem{Type: reply.Problem, Status: reply.Status, Detail: reply.Error}
-	return &TargetError{c.URL(), phrases.Error("target.no-thinking", "why", refusal)}
 }
 
 // LateLimit is how late a target may report changes of stock and orders, such as from a cache or a lagging replica or
@@ -245,12 +224,7 @@ func (r *Result) judge() {
 
 // evidence returns the evidence of the run, with the records sorted by Seq.
 func (r *Result) evidence() Evidence {
-	e := Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
-	if n := len(r.Records); n > 0 {
-		// Numbers start with the warm-up, and include dropped requests.
-		e.Missing = max(0, r.Records[n-1].Seq-highest(r.Warm)-n-r.Dropped)
-	}
-	return e
+	return Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
 }
 
 // lateShare is the share of late or dropped requests above which an open loop deviates from its plan.

@@ -53,22 +53,17 @@ type Plan struct {
 	Requests int           `json:"requests,omitempty"` // in all; or Duration
 	Duration time.Duration `json:"-"`                  // for how long requests are sent; or Requests
 	// closed loop: workers; no more than Requests are started; 0: 1
-	Concurrency int `json:"concurrency,omitempty"`
-	// closed loop: workers start evenly within it; 0: all at the same moment
-	RampUp   time.Duration `json:"-"`
-	Rate     Rate          `json:"rate,omitzero"`      // open loop; zero: closed loop
-	Arrivals Arrivals      `json:"arrivals,omitempty"` // open loop; empty: Poisson
+	Concurrency int      `json:"concurrency,omitempty"`
+	Rate        Rate     `json:"rate,omitzero"`      // open loop; zero: closed loop
+	Arrivals    Arrivals `json:"arrivals,omitempty"` // open loop; empty: Poisson
 	// open loop: a request that is due while this number is in flight is dropped; 0: 1000
 	MaxInFlight int `json:"max_in_flight,omitempty"`
 	// duration of the same load before the run, on separate SKUs; 0: none
 	WarmUp time.Duration `json:"-"`
 	Seed   uint64        `json:"seed,omitempty"` // of SKUs, quantities and arrivals; 0: a new one
 
-	// pause of a sale between read and write, in an instance in lab mode
-	Think   time.Duration  `json:"-"`
-	Wait    *time.Duration `json:"-"`              // for the lock; nil: the strategy's default; 0: try once
-	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
-	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
+	Wait    *time.Duration `json:"-"` // for the lock; nil: the strategy's default; 0: try once
+	Timeout time.Duration  `json:"-"` // of one request; 0: 30 s more than Wait
 	// time until Run's second look at the final stock and orders; nil: Recheck; 0: no second look
 	Recheck *time.Duration `json:"-"`
 	// how late the target may report changes of stock and orders; 0: LateLimit
@@ -113,7 +108,7 @@ func (p Plan) filled() (Plan, error) {
 	if p.Wait != nil {
 		wait = *p.Wait
 	}
-	p.Timeout = cmp.Or(p.Timeout, wait+p.Think+replyTime)
+	p.Timeout = cmp.Or(p.Timeout, wait+replyTime)
 	if p.Recheck == nil {
 		p.Recheck = new(Recheck)
 	}
@@ -162,18 +157,14 @@ func (p *Plan) check(wait time.Duration) error {
 		return wrong("duration", "both-ends", "requests", p.Requests, "duration", p.Duration)
 	case p.WarmUp < 0:
 		return wrong("warm-up", "negative", "given", p.WarmUp)
-	case p.Think < 0:
-		return wrong("think", "negative", "given", p.Think)
-	case p.Think > 0 && p.Mapping != "":
-		return wrong("think", "think-mapped")
 	case wait < 0:
 		return wrong("wait", "wait", "given", wait)
 	case p.Timeout < 0:
 		return wrong("timeout", "negative", "given", p.Timeout)
 	case *p.Recheck < 0 || *p.Recheck > maxRecheck:
 		return wrong("recheck", "recheck", "most", maxRecheck, "given", *p.Recheck)
-	case p.Timeout <= wait+p.Think:
-		return wrong("timeout", "timeout", "given", p.Timeout, "wait", wait+p.Think)
+	case p.Timeout <= wait:
+		return wrong("timeout", "timeout", "given", p.Timeout, "wait", wait)
 	case p.SKUs == 1 && p.Skew != "" && p.Skew != Uniform:
 		return wrong("skew", "skew-alone", "given", p.Skew)
 	}
@@ -197,10 +188,6 @@ func (p *Plan) checkClosed() error {
 	switch {
 	case p.Concurrency < 1 || p.Concurrency > maxWorkers:
 		return wrong("concurrency", "from-to", "least", 1, "most", maxWorkers, "given", p.Concurrency)
-	case p.RampUp < 0:
-		return wrong("ramp-up", "negative", "given", p.RampUp)
-	case p.RampUp > 0 && p.Duration > 0 && p.RampUp >= p.Duration:
-		return wrong("ramp-up", "ramp-up", "given", p.RampUp, "duration", p.Duration)
 	case p.MaxInFlight != 0:
 		return wrong("max-in-flight", "in-flight-closed")
 	case p.Arrivals != "":
@@ -217,8 +204,6 @@ func (p *Plan) checkOpen() error {
 		return wrong("rate", "ramp", "given", p.Rate)
 	case p.Concurrency != 0:
 		return wrong("concurrency", "concurrency-open")
-	case p.RampUp != 0:
-		return wrong("ramp-up", "ramp-up-open")
 	case p.MaxInFlight < 1 || p.MaxInFlight > maxWorkers:
 		return wrong("max-in-flight", "from-to", "least", 1, "most", maxWorkers, "given", p.MaxInFlight)
 	case p.Arrivals != Poisson && p.Arrivals != Even:
@@ -246,9 +231,7 @@ func (p *Plan) Connections() int {
 type planText struct {
 	*bare
 	Duration string `json:"duration,omitempty"`
-	RampUp   string `json:"ramp_up,omitempty"`
 	WarmUp   string `json:"warm_up,omitempty"`
-	Think    string `json:"think,omitempty"`
 	Wait     string `json:"wait,omitempty"`
 	Timeout  string `json:"timeout"`
 	Recheck  string `json:"recheck,omitempty"`
@@ -268,7 +251,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	for _, d := range []struct {
 		from time.Duration
 		to   *string
-	}{{p.Duration, &text.Duration}, {p.RampUp, &text.RampUp}, {p.WarmUp, &text.WarmUp}, {p.Think, &text.Think}} {
+	}{{p.Duration, &text.Duration}, {p.WarmUp, &text.WarmUp}} {
 		if d.from != 0 {
 			*d.to = d.from.String()
 		}
@@ -296,9 +279,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 		to          *time.Duration
 	}{
 		{"duration", text.Duration, &p.Duration},
-		{"ramp_up", text.RampUp, &p.RampUp},
 		{"warm_up", text.WarmUp, &p.WarmUp},
-		{"think", text.Think, &p.Think},
 		{"wait", text.Wait, p.Wait},
 		{"timeout", text.Timeout, &p.Timeout},
 		{"recheck", text.Recheck, p.Recheck},
@@ -344,9 +325,6 @@ func commandLine(target string, p *Plan) string {
 	} else {
 		add("concurrency", strconv.Itoa(p.Concurrency))
 	}
-	if p.RampUp > 0 {
-		add("ramp-up", p.RampUp.String())
-	}
 	if p.Duration > 0 {
 		add("duration", p.Duration.String())
 	} else {
@@ -356,9 +334,6 @@ func commandLine(target string, p *Plan) string {
 		add("warm-up", p.WarmUp.String())
 	}
 	add("seed", strconv.FormatUint(p.Seed, 10))
-	if p.Think > 0 {
-		add("think", p.Think.String())
-	}
 	if p.Wait != nil {
 		add("wait", p.Wait.String())
 	}
@@ -368,9 +343,6 @@ func commandLine(target string, p *Plan) string {
 	}
 	for i := range p.At {
 		add("at", p.At[i].String())
-	}
-	if p.Cold {
-		parts = append(parts, "--cold")
 	}
 	if p.Shared {
 		parts = append(parts, "--shared")
@@ -405,12 +377,9 @@ func ShellWord(text string) string {
 // Load describes the load of p: "30 workers", or "1000 requests/s, poisson arrivals".
 func (p *Plan) Load() words.Text {
 	var load words.Text
-	switch {
-	case p.Open():
+	if p.Open() {
 		load = say("load.open", "rate", p.Rate, "arrivals", phrases.Say("load.arrivals-"+string(p.Arrivals)))
-	case p.RampUp > 0:
-		load = say("load.ramp-up", "n", p.Concurrency, "within", p.RampUp)
-	default:
+	} else {
 		load = say("load.closed", "n", p.Concurrency)
 	}
 	if p.Duration > 0 {
@@ -418,9 +387,6 @@ func (p *Plan) Load() words.Text {
 	}
 	if p.WarmUp > 0 {
 		load = say("load.warm-up", "load", load, "duration", p.WarmUp)
-	}
-	if p.Think > 0 {
-		load = say("load.think", "load", load, "duration", p.Think)
 	}
 	return load
 }

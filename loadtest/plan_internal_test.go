@@ -24,14 +24,14 @@ func TestTheCommandThatRepeatsAPlan(t *testing.T) {
 			Plan{
 				Strategy: "it's", Store: "redis", SKU: "pen", SKUs: 2, Skew: "hot:0.8", Stock: 5,
 				Quantities: []int64{1, 2},
-				Rate:       Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9, RampUp: time.Second,
+				Rate:       Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9,
 				Duration: time.Minute,
-				WarmUp:   2 * time.Second, Seed: 44, Think: time.Millisecond, Wait: &wait, Timeout: time.Second,
-				Cold: true, Shared: true,
+				WarmUp:   2 * time.Second, Seed: 44, Wait: &wait, Timeout: time.Second,
+				Shared: true,
 			},
 			`stock load --url here --strategy 'it'\''s' --store redis --sku pen --skus 2 --skew hot:0.8 --stock 5 ` +
-				"--quantity 1,2 --rate 2..3 --arrivals even --max-in-flight 9 --ramp-up 1s --duration 1m0s " +
-				"--warm-up 2s --seed 44 --think 1ms --wait 5s --timeout 1s --cold --shared",
+				"--quantity 1,2 --rate 2..3 --arrivals even --max-in-flight 9 --duration 1m0s " +
+				"--warm-up 2s --seed 44 --wait 5s --timeout 1s --shared",
 		},
 		{
 			Plan{Mapping: "mapping.yaml", Strategy: "atomic", SKU: "pen", Quantity: 2, Concurrency: 1, Requests: 1},
@@ -45,10 +45,10 @@ func TestTheCommandThatRepeatsAPlan(t *testing.T) {
 	}
 }
 
-// A reply may take as long as the request may wait and think, and replyTime more.
+// A reply may take as long as the request may wait, and replyTime more.
 func TestTheTimeoutOfAPlan(t *testing.T) {
-	p, err := Plan{Strategy: "atomic", Requests: 1, Wait: new(3 * time.Second), Think: time.Second}.filled()
-	if err != nil || p.Timeout != 4*time.Second+replyTime {
+	p, err := Plan{Strategy: "atomic", Requests: 1, Wait: new(3 * time.Second)}.filled()
+	if err != nil || p.Timeout != 3*time.Second+replyTime {
 		t.Errorf("%v, %v", p.Timeout, err)
 	}
 }

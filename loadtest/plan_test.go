@@ -36,26 +36,20 @@ func TestCheckRefusesImpossiblePlans(t *testing.T) {
 		{loadtest.Plan{Requests: 1, SKUs: 2, Skew: "zipf:NaN"}, "skew"},
 		{loadtest.Plan{Requests: 1, SKUs: 2, Skew: "zipf:0"}, "skew"},
 		{loadtest.Plan{Requests: 1, WarmUp: -1}, "warm-up"},
-		{loadtest.Plan{Requests: 1, RampUp: -1}, "ramp-up"},
-		{loadtest.Plan{Duration: time.Second, RampUp: time.Second}, "ramp-up"},
 		{loadtest.Plan{Requests: 1, Wait: &long, Timeout: time.Second}, "timeout"},
-		{loadtest.Plan{Requests: 1, Think: time.Hour, Timeout: time.Minute}, "timeout"},
-		{loadtest.Plan{Requests: 1, Think: -1}, "think"},
-		{loadtest.Plan{Requests: 1, Think: 1, Mapping: "x"}, "think"},
 		{loadtest.Plan{Requests: 1, Recheck: new(-time.Second)}, "recheck"},
 		{loadtest.Plan{Requests: 1, Recheck: new(2 * time.Hour)}, "recheck"},
 		{loadtest.Plan{Duration: time.Second, At: []loadtest.Command{{AtMS: 1000, Shell: "true"}}}, "at"},
 		{loadtest.Plan{Requests: 1, MaxInFlight: 5}, "max-in-flight"},
 		{loadtest.Plan{Requests: 1, Arrivals: "even"}, "arrivals"},
 		{loadtest.Plan{Requests: 1, Rate: open, Concurrency: 3}, "concurrency"},
-		{loadtest.Plan{Requests: 1, Rate: open, RampUp: time.Second}, "ramp-up"},
 		{loadtest.Plan{Requests: 1, Rate: loadtest.Rate{From: 1, To: 2}}, "rate"},
 		{loadtest.Plan{Requests: 1, Rate: loadtest.Rate{From: -1, To: 2}}, "rate"},
 		{loadtest.Plan{Requests: 1, Rate: open, Arrivals: "odd"}, "arrivals"},
 		{loadtest.Plan{Requests: 1, Rate: open, MaxInFlight: -1}, "max-in-flight"},
 		{loadtest.Plan{Requests: 1}, ""},
 		{loadtest.Plan{
-			Duration: time.Second, RampUp: time.Millisecond, SKUs: 3, Skew: "zipf:1.1", Quantities: []int64{1, 2},
+			Duration: time.Second, SKUs: 3, Skew: "zipf:1.1", Quantities: []int64{1, 2},
 		}, ""},
 		{loadtest.Plan{Requests: 1, Rate: open, Arrivals: "even"}, ""},
 		{loadtest.Plan{Duration: time.Second, Rate: loadtest.Rate{To: 5}, SKUs: 3, Skew: "hot:1"}, ""},
@@ -75,8 +69,7 @@ func TestPlanInJSON(t *testing.T) {
 		{Timeout: time.Second},
 		{
 			Strategy: "none", SKU: "pen", SKUs: 20, Skew: "zipf:1.1", Stock: 5, Quantities: []int64{1, 2, 5},
-			Duration: time.Minute, RampUp: time.Second,
-			WarmUp: 2 * time.Second, Think: 5 * time.Millisecond, Concurrency: 3,
+			Duration: time.Minute, WarmUp: 2 * time.Second, Concurrency: 3,
 			Seed: 7, Wait: &wait, Timeout: 30 * time.Second,
 		},
 		{Rate: loadtest.Rate{From: 0.5, To: 1000}, Arrivals: loadtest.Even, MaxInFlight: 10, Timeout: time.Second},
@@ -92,7 +85,7 @@ func TestPlanInJSON(t *testing.T) {
 	}
 	for _, text := range []string{
 		`{"timeout":"1s","rate":"0"}`, `{"timeout":"1s","rate":""}`,
-		`{"timeout":"1s","ramp_up":"5"}`, `{"timeout":"1s","speed":1}`,
+		`{"timeout":"1s","warm_up":"5"}`, `{"timeout":"1s","speed":1}`,
 	} {
 		if err := json.Unmarshal([]byte(text), new(loadtest.Plan)); err == nil {
 			t.Errorf("%s is taken", text)

@@ -96,7 +96,7 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 // attack runs the warm-up and the run, and fills in their records.
 func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progress func(Progress)) {
 	p := &r.Plan
-	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait, Lab: LabOptions{Hold: p.Think}}
+	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait}
 	if p.WarmUp > 0 {
 		w := p.warmUp()
 		a := &attack{client: c, plan: w, order: order, mix: newMix(w), run: r.Run, warm: true}

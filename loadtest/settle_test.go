@@ -58,7 +58,7 @@ func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
 	})
 	r, err := loadtest.Run(t.Context(), client(t, url, "", 2), loadtest.Plan{
 		Recheck:  once(),
-		Strategy: "right", Stock: 9, Requests: 10, Concurrency: 2, Cold: true,
+		Strategy: "right", Stock: 9, Requests: 10, Concurrency: 2,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,6 @@ type Verdict struct {
 	Swapped    int `json:"swapped"`    // orders that carry the id of another request of the run
 	Misplaced  int `json:"misplaced"`  // replies that contradict another reply about their batch
 	Undone     int `json:"undone"`     // orders of accepted requests that an earlier look saw, and the last did not
-	Missing    int `json:"missing"`    // requests without a record, found by gaps in the numbers
 
 	InitialUnits   int64 `json:"initial_units"`
 	AcceptedUnits  int64 `json:"accepted_units"`  // by replies and orders, each order once
@@ -146,8 +145,6 @@ type Evidence struct {
 	// Otherwise an order without a request of the run makes the run undecided: another client may have sold, or the
 	// service may have booked an order that nobody placed.
 	Shared bool
-	// Missing is the number of requests that were sent and have no record.
-	Missing int
 }
 
 // Judge judges a run. It sorts the records instead of comparing all pairs: 100,000 take a fraction of a second.
@@ -161,9 +158,6 @@ func Judge(e Evidence) Verdict {
 	v.Sent = len(e.Records)
 	v.OneAtATime = oneAtATime(e.Records)
 	v.lookedAt(e)
-	if v.Missing = e.Missing; v.Missing > 0 {
-		v.because(AboutEvidence, "records-missing", "n", v.Missing)
-	}
 	if v.AcceptedUnits == 0 && v.SoldOut == 0 {
 		v.nothingSold(e.Records)
 	}

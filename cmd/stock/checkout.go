@@ -77,7 +77,6 @@ func (c *checkoutRun) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.history, "history", "", "")
 	flags.StringVar(&c.json, "json", "", "")
 	flags.StringVar(&c.out.html, "html", "", "")
-	flags.StringVar(&c.out.svg, "svg", "", "")
 }
 
 // checkoutVisits is how many visits there are if nothing is said: some ten seconds.
@@ -201,13 +200,9 @@ func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool
 		failed = append(failed, f.writeOne("json", json, stderr, asJSON),
 			report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
 	}
-	failed = append(failed,
-		f.writeOne("html", f.html, stderr, func(w io.Writer) error {
-			return report.WriteCheckoutHTML(w, r, commit(), string(f.voice))
-		}),
-		f.writePictures(stderr, func(dir, lang string) ([]string, error) {
-			return report.WriteCheckoutPictures(dir, lang, r)
-		}))
+	failed = append(failed, f.writeOne("html", f.html, stderr, func(w io.Writer) error {
+		return report.WriteCheckoutHTML(w, r, commit(), string(f.voice))
+	}))
 	return errors.Join(failed...)
 }
 

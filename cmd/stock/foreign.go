@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,11 @@ func moved(command string) string {
 // movedFlag returns the command that does now what a flag did, or "".
 func movedFlag(flag string) string {
 	return map[string]string{"ha": "lab failover", "scenario": "checkout"}[flag]
+}
+
+// goneFlag reports whether a flag was taken away. The catalogue says what to use instead.
+func goneFlag(flag string) bool {
+	return slices.Contains([]string{"cold", "ramp-up", "schema", "svg", "think"}, flag)
 }
 
 func unknownCommand(root *cobra.Command, args []string) error {
@@ -93,6 +99,9 @@ func told(err error) (text words.Text, ok bool) {
 		name := err.GetSpecifiedName()
 		if command := movedFlag(name); command != "" {
 			return phrases.Say("foreign.flag-moved", "name", name, "command", command), true
+		}
+		if goneFlag(name) {
+			return phrases.Say("foreign.gone-flag." + name), true
 		}
 		return phrases.Say("foreign.flag", "name", "--"+name), true
 	case *pflag.ValueRequiredError:

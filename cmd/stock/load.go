@@ -90,12 +90,10 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.Lookup("requests").DefValue = "0"
 	flags.DurationVar(&f.plan.Duration, "duration", 0, "")
 	flags.IntVarP(&f.concurrency, "concurrency", "c", 30, "")
-	flags.DurationVar(&f.plan.RampUp, "ramp-up", 0, "")
 	flags.StringVar(&f.rate, "rate", "", "")
 	flags.StringVar(&f.arrivals, "arrivals", "", "")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1000, "")
 	flags.DurationVar(&f.plan.WarmUp, "warm-up", 0, "")
-	flags.BoolVar(&f.plan.Cold, "cold", false, "")
 
 	flags.Int64Var(&f.plan.Stock, "stock", 100, "")
 	flags.StringVar(&f.plan.SKU, "sku", "", "")
@@ -104,7 +102,6 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.quantity, "quantity", "1", "")
 	flags.Uint64Var(&f.plan.Seed, "seed", 0, "")
 	flags.DurationVar(&f.wait, "wait", 0, "")
-	flags.DurationVar(&f.plan.Think, "think", 0, "")
 	flags.BoolVar(&f.plan.Shared, "shared", false, "")
 	flags.DurationVar(&f.plan.Timeout, "timeout", 0, "")
 	flags.DurationVar(&f.recheck, "recheck", loadtest.Recheck, "")

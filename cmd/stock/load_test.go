@@ -382,7 +382,7 @@ func TestLoadCommandOnFile(t *testing.T) {
 	t.Parallel()
 	url := standIn(t, "", nil)
 	for _, args := range []string{
-		"-s right -n 30 -c 3 --wait 1s --ramp-up 10ms --quantity 1 --cold",
+		"-s right -n 30 -c 3 --wait 1s --quantity 1",
 		"-s right --duration 100ms --rate 50..100 --quantity 1,1 --seed 9 --arrivals even --max-in-flight 7 " +
 			"--warm-up 10ms",
 	} {

@@ -18,7 +18,7 @@ import (
 type reportAsk struct {
 	reportFlags
 	json            string
-	schema, noColor bool
+	noColor bool
 }
 
 func reportCommand(v voice) *cobra.Command {
@@ -36,20 +36,11 @@ func reportCommand(v voice) *cobra.Command {
 	flags := cmd.Flags()
 	ask.add(flags)
 	flags.StringVar(&ask.json, "json", "", "")
-	flags.BoolVar(&ask.schema, "schema", false, "")
 	noColorFlag(cmd, &ask.noColor)
 	return cmd
 }
 
 func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
-	if a.schema {
-		text, err := report.Schema()
-		if err != nil {
-			return err
-		}
-		_, err = stdout.Write(text)
-		return err
-	}
 	if err := a.check(); err != nil {
 		return err
 	}
@@ -110,48 +101,33 @@ func (a *reportAsk) readRun(path string) (r *loadtest.Result, note string, err e
 // reportFlags holds the files that a command may write about runs, besides its output.
 type reportFlags struct {
 	voice
-	html, svg string
+	html string
 }
 
 func (f *reportFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.html, "html", "", "")
-	flags.StringVar(&f.svg, "svg", "", "")
 }
 
-// check reports the files that cannot be written, before anything starts.
+// check returns an error if the file cannot be written, before anything starts.
 func (f *reportFlags) check() error {
-	for flag, path := range map[string]string{"html": f.html, "svg": f.svg} {
-		if path == "" {
-			continue
-		}
-		info, err := os.Stat(path)
-		folder := flag == "svg"
-		switch {
-		case err == nil && info.IsDir() != folder && folder:
-			return wrong(flag, failure("wrong.no-folder", "path", path))
-		case err == nil && info.IsDir() != folder:
-			return wrong(flag, failure("wrong.no-file", "path", path))
-		case err != nil:
-			if err := checkFile(filepath.Clean(path)); err != nil {
-				return wrong(flag, err)
-			}
+	if f.html == "" {
+		return nil
+	}
+	info, err := os.Stat(f.html)
+	switch {
+	case err == nil && info.IsDir():
+		return wrong("html", failure("wrong.no-file", "path", f.html))
+	case err != nil:
+		if err := checkFile(filepath.Clean(f.html)); err != nil {
+			return wrong("html", err)
 		}
 	}
 	return nil
 }
 
-// write writes the requested files, as many as it can, and names each on stderr.
+// write writes the page, if one was asked for, and names it on stderr.
 func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
-	var runs []*loadtest.Result
-	for _, g := range page.Groups {
-		runs = append(runs, g.Runs...)
-	}
-	return errors.Join(
-		f.writeOne("html", f.html, stderr, func(w io.Writer) error { return report.WriteHTML(w, page) }),
-		f.writePictures(stderr, func(dir, lang string) ([]string, error) {
-			return report.WritePictures(dir, lang, runs)
-		}),
-	)
+	return f.writeOne("html", f.html, stderr, func(w io.Writer) error { return report.WriteHTML(w, page) })
 }
 
 // writeOne writes the file of a flag and names it on stderr. If path is empty, there is none.
@@ -163,18 +139,5 @@ func (f *reportFlags) writeOne(flag, path string, stderr io.Writer, write func(i
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	fmt.Fprintln(stderr, f.say("wrote", "path", path))
-	return nil
-}
-
-// writePictures lets write fill the folder of --svg, and says on stderr how many pictures it has written.
-func (f *reportFlags) writePictures(stderr io.Writer, write func(dir, lang string) ([]string, error)) error {
-	if f.svg == "" {
-		return nil
-	}
-	names, err := write(f.svg, string(f.voice))
-	fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", f.svg))
-	if err != nil {
-		return fmt.Errorf("--svg: %w", err)
-	}
 	return nil
 }

@@ -21,7 +21,8 @@ func TestTheCommandsHaveTheirTexts(t *testing.T) {
 	t.Parallel()
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
 		"say": {}, "Say": {}, "tell": {}, "failure": {}, "listMigrations": {Bare: true},
-	}, "server.", "group.", "usage.", "foreign.expired-after", "foreign.too-long", "foreign.integer", "foreign.natural",
+	}, "server.", "group.", "usage.", "foreign.gone-flag.", "foreign.expired-after", "foreign.too-long",
+		"foreign.integer", "foreign.natural",
 		"foreign.number", "foreign.bool", "foreign.range", "lock.evicted",
 		"lock.evicted-after")
 }

@@ -53,7 +53,6 @@ func newLoadFrames(run int, h loadtest.Header) *loadFrames {
 	f.tell(RunEvent{At: at, Kind: runBegan, Plan: &RunPlan{
 		Strategy: h.Strategy.Name, Store: h.Plan.Store, Stock: f.initial, Requests: h.Plan.Requests,
 		Exclusive: h.Strategy.Promise.Exclusive, Scope: h.Strategy.Promise.Scope, Fenced: h.Strategy.Promise.Fenced,
-		ThinkMS: int(h.Plan.Think.Milliseconds()),
 	}})
 	f.put("run", f.state.runView())
 	f.count(at)

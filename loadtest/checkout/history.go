@@ -128,7 +128,7 @@ func ReadHistory(from io.Reader) (*Result, error) {
 }
 
 func (r *Result) rejudge(ended bool) *Result {
-	r.Evidence.Run, r.Evidence.Limit, r.Evidence.StartedAt = r.Run, r.Plan.limit(), r.StartedAt
+	r.Evidence.Run, r.Evidence.Limit = r.Run, r.Plan.limit()
 	if !ended {
 		r.Evidence.Unread = say("unread.no-end")
 	}

@@ -91,7 +91,6 @@ func Judge(e *Evidence) Verdict {
 		j.v.Checks = append(j.v.Checks, Check{Name: name})
 	}
 	j.group()
-	j.history()
 	j.learnAll()
 	j.ledgers()
 	j.clocks()

@@ -373,8 +373,8 @@ func TestTheLimitsOfReservationsAreJustified(t *testing.T) {
 			for name, change := range map[string]func(e *checkout.Evidence, r *checkout.Record){
 				"a limit far away": func(_ *checkout.Evidence, r *checkout.Record) { r.Limit = 1000 },
 				"before the first": func(e *checkout.Evidence, r *checkout.Record) {
-					e.StartedAt = e.StartedAt.Add(-time.Second)
-					r.SentAt, r.DoneAt = e.StartedAt, e.StartedAt
+					r.SentAt = e.Records[0].SentAt.Add(-time.Second)
+					r.DoneAt = r.SentAt
 				},
 				"of an order": func(_ *checkout.Evidence, r *checkout.Record) { r.Op, r.TTL = checkout.OpPlace, 0 },
 				"of nothing":  func(_ *checkout.Evidence, r *checkout.Record) { r.Of = "" },

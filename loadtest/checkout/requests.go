@@ -2,7 +2,6 @@ package checkout
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 )
@@ -54,7 +53,7 @@ func (j *judge) group() {
 		}
 	}
 	for _, q := range j.requests {
-		if q.last == nil { // the history was changed, which history reports
+		if q.last == nil { // all attempts repeat one that is missing in the history
 			q.last = q.attempts[0]
 		}
 		if q.cart() && !q.settled() {
@@ -71,100 +70,5 @@ func (j *judge) misused(q *request, until time.Time) bool {
 	})
 }
 
-// history looks for records that contradict each other. The load generator writes none, so such a history was changed
-// or is incomplete, and cannot be judged.
-func (j *judge) history() {
-	torn := func(r *Record, field string) { j.fail(CheckSettled, "torn", "seq", r.Seq, "field", field) }
-	settling := false
-	var busyUntil time.Time // the last reply before the first request that was settled
-	for i := range j.e.Records {
-		r := &j.e.Records[i]
-		if !r.Settling && r.DoneAt.After(busyUntil) {
-			busyUntil = r.DoneAt
-		}
-	}
-	most := 0
-	for i := range j.e.Records {
-		r := &j.e.Records[i]
-		most = max(most, r.Request)
-		if field := r.wrong(j.e.Run); field != "" {
-			torn(r, field)
-		}
-		switch {
-		case r.Seq != i+1:
-			torn(r, "seq")
-		case settling && !r.Settling || r.Settling && r.SentAt.Before(busyUntil):
-			torn(r, "settling")
-		case r.SentAt.Before(j.e.StartedAt):
-			torn(r, "sent_at")
-		case !j.e.ReadAt.IsZero() && r.DoneAt.After(j.e.ReadAt):
-			torn(r, "done_at")
-		}
-		settling = settling || r.Settling
-	}
-	if n := most - len(j.requests); n > 0 {
-		j.fail(CheckSettled, "missing", "n", n)
-	}
-	for _, q := range j.requests {
-		if q.ask.Misuse != (q.cart() && j.misused(q, q.sent)) {
-			torn(q.attempts[0], "misuse")
-		}
-		done := false
-		for i, r := range q.attempts {
-			switch {
-			case r.Attempt != i+1:
-				torn(r, "attempt")
-			case !r.Ask.same(&q.ask):
-				torn(r, "request")
-			case r.Again != done:
-				torn(r, "again")
-			case i > 0 && r.SentAt.Before(q.attempts[i-1].DoneAt):
-				torn(r, "sent_at")
-			}
-			done = done || r.Outcome == Done
-		}
-	}
-}
-
-// same reports whether two attempts are of the same request.
-func (a *Ask) same(b *Ask) bool {
-	return a.Op == b.Op && a.Customer == b.Customer && a.Key == b.Key && a.Ref == b.Ref && a.TTL == b.TTL &&
-		a.Misuse == b.Misuse && slices.Equal(a.Lines, b.Lines)
-}
-
 // lasts returns how long a reservation is to last.
 func (a *Ask) lasts() time.Duration { return time.Duration(a.TTL) * time.Second }
-
-// wrong returns the name of an invalid field of r, or "".
-func (r *Record) wrong(run string) string {
-	lasts := r.Op == OpReserve || r.Op == OpExtend
-	lines := r.Op == OpPlace || r.Op == OpReserve || r.Op == OpDeliver
-	replied := r.Outcome == Done || r.Outcome == Refused
-	switch {
-	case !slices.Contains(Ops(), r.Op):
-		return "op"
-	case !slices.Contains(Outcomes(), r.Outcome):
-		return "outcome"
-	case r.DoneAt.Before(r.SentAt):
-		return "done_at"
-	case (r.Op == OpDeliver) != (r.Customer == "") || r.Customer != "" && !ours(r.Customer, run):
-		return "customer"
-	case lasts != (r.TTL > 0) || r.TTL < 0:
-		return "ttl_seconds"
-	case (r.Op == OpPlace || r.Op == OpReserve) != (r.Ref == ""):
-		return "ref"
-	case lines != (len(r.Lines) > 0), r.Op == OpDeliver && (len(r.Lines) != 1 || r.Lines[0].SKU != r.Ref):
-		return "lines"
-	case r.Cut && replied:
-		return "cut"
-	case r.Outcome == Done && r.Status != http.StatusOK && r.Status != http.StatusCreated:
-		return "status"
-	case replied && (r.Outcome == Refused) != (r.Problem != ""):
-		return "problem"
-	case (r.Got != nil) != (r.Outcome == Done && r.Op != OpDeliver):
-		return "got"
-	case r.Number != 0 && (r.Outcome != Done || r.Op != OpDeliver):
-		return "number"
-	}
-	return ""
-}

@@ -45,7 +45,6 @@ type Evidence struct {
 	// Orders are all that the service lists for the customers of the run, and Reservations those named in replies.
 	Orders       []Thing
 	Reservations []Thing
-	StartedAt    time.Time  // not later than the first request, by the clock of the records
 	ReadAt       time.Time  // start of the last reading of the books, by the clock of the records; zero: never
 	Unheard      words.Text // why events were not read; zero: they were
 	Unread       words.Text // why the books could not be read; zero: they were
@@ -161,7 +160,6 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 		},
 	}
 	r.StartedAt = s.sale.clock.At(0)
-	r.Evidence.StartedAt = r.StartedAt
 	s.out.header(r)
 	return s, nil
 }

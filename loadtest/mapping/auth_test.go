@@ -16,46 +16,6 @@ import (
 
 const secret = "pa ss/w%rd\"x"
 
-// withAuth adds another way of authentication to each section: all but customers must say who they are.
-func withAuth(text string) string {
-	return "headers: {X-Key: '{{env.STOCK_TEST_KEY}}'}\nauth: {bearer: '{{env.STOCK_TEST_KEY}}-{{token}}'}\n" +
-		strings.NewReplacer(
-			"set: {", "set: {auth: {basic: {user: shop, password: '{{env.STOCK_TEST_KEY}}'}}, ",
-			"deduct:\n", "deduct:\n  auth: none\n  headers: {X-Key: guest}\n",
-			"orders:\n", "orders:\n  headers: {authorization: 'Key {{env.STOCK_TEST_KEY}}'}\n",
-		).Replace(text)
-}
-
-func authorized(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		want := map[string]string{
-			"POST /stock":  "Basic " + base64.StdEncoding.EncodeToString([]byte("shop:"+secret)),
-			"GET /stock":   "Bearer " + secret + "-s3cret",
-			"POST /orders": "",
-			"GET /orders":  "Key " + secret,
-		}[r.Method+" "+r.URL.Path]
-		key := secret
-		if want == "" {
-			key = "guest"
-		}
-		if r.Header.Get("Authorization") != want || r.Header.Get("X-Key") != key {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func TestAuth(t *testing.T) {
-	t.Setenv("STOCK_TEST_KEY", secret)
-	for racing, want := range map[bool]loadtest.Finding{false: loadtest.Holds, true: loadtest.Broken} {
-		r := judge(t, authorized(linesShop(&shelf{racing: racing})), withAuth(linesMapping), "7")
-		if r.Verdict.Finding != want {
-			t.Errorf("racing %v: %s %v", racing, r.Verdict.Finding, r.Verdict.Reasons)
-		}
-	}
-}
-
 // A shop may repeat everything that it is told. No secret is in what is then shown or kept, not even a part of one that
 // was cut off.
 func TestSecretsAreNotRepeated(t *testing.T) {
@@ -117,6 +77,22 @@ orders: {path: "/orders?{{env.STOCK_TEST_KEY}}", list: list, order_id: told, qua
 			if strings.Contains(shown, part) {
 				t.Fatalf("after %d bytes, %q is shown: %s", pad, part, shown)
 			}
+		}
+	}
+}
+
+// A header of a section takes the place of one at the top, whatever the case of its name.
+func TestInnerHeadersWin(t *testing.T) {
+	t.Parallel()
+	sent := make(map[string]http.Header)
+	target, _ := reach(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent[r.Method] = r.Header }),
+		"headers: {X-Key: outer}\nauth: {bearer: outer}"+
+			strings.Replace(least, "path: /buy", "path: /buy, headers: {x-key: inner, authorization: Key inner}", 1), 1)
+	target.Deduct(t.Context(), loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"})
+	_, _ = target.Stock(t.Context(), "", "x")
+	for method, want := range map[string]string{"POST": "inner Key inner", "GET": "outer Bearer outer"} {
+		if got := sent[method].Get("X-Key") + " " + sent[method].Get("Authorization"); got != want {
+			t.Errorf("%s: %q, want %q", method, got, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,35 +13,21 @@ import (
 	"example.com/stock/loadtest/mapping"
 )
 
-// busyShop is linesShop behind a limit: it turns away every fifth request.
-func busyShop(s *shelf) http.Handler {
-	next := linesShop(s)
-	var n atomic.Int64
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1)%5 == 0 {
-			w.Header().Set("Retry-After", "0")
+// A request that does not sell is sent again after a busy reply. A sale is not: it is busy.
+func TestWhatIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	asked := make(map[string]int)
+	target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked[r.Method]++; asked[r.Method] < 3 {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// What does not sell is asked again. A sale is busy, and counts as one that did not sell.
-func TestBusyShop(t *testing.T) {
-	t.Parallel()
-	text := "late: 20ms\nbusy: {status: 429, wait: 'header:Retry-After'}\n" +
-		strings.Replace(linesMapping, "  busy: {status: 429}\n", "", 1)
-	for racing, want := range map[bool]loadtest.Finding{false: loadtest.Holds, true: loadtest.Broken} {
-		r := judge(t, busyShop(&shelf{racing: racing}), text, "7")
-		outcomes := make(map[loadtest.Outcome]int)
-		for i := range r.Records {
-			outcomes[r.Records[i].Outcome]++
-		}
-		if r.Verdict.Finding != want ||
-			outcomes[loadtest.Busy] == 0 || outcomes[loadtest.Failed]+outcomes[loadtest.Unknown] > 0 {
-			t.Errorf("racing %v: %s %v %v", racing, r.Verdict.Finding, outcomes, r.Verdict.Reasons)
-		}
+		fmt.Fprint(w, `{"stock":7}`)
+	}), "busy: {status: 429, wait: 1ms}"+least, 1)
+	left, err := target.Stock(t.Context(), "", "x")
+	sale := target.Deduct(t.Context(), loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"})
+	if err != nil || left.Quantity != 7 || sale.Outcome != loadtest.Busy || asked["GET"] != 3 || asked["POST"] != 1 {
+		t.Errorf("%+v, %v; %+v; asked %v", left, err, sale, asked)
 	}
 }
 

@@ -49,11 +49,7 @@ func pagesMapping(query, next string) string {
 func TestPages(t *testing.T) {
 	for _, row := range []struct{ query, next string }{
 		{"", "{link: next}"},
-		{"from={{cursor}}", "{cursor: end, more: more}"},
-		{"page={{page}}", "{pages: 'header:X-Pages'}"},
 		{"from={{offset}}", "{pages: 'header:X-Pages'}"},
-		{"page={{page}}", "{total: count}"},
-		{"from={{offset}}", "{total: count}"},
 	} {
 		t.Run(row.query+row.next, func(t *testing.T) {
 			judgeBoth(t, pagesShop, pagesMapping(row.query, row.next), "7")

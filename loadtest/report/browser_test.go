@@ -141,8 +141,8 @@ func TestPageInABrowser(t *testing.T) {
 			}
 			shown := ask[int](t, b,
 				`[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`)
-			if shown != 2 {
-				t.Errorf("%s: %d charts at %d pixels, want stock once, percentiles", row.name, shown, width)
+			if shown != 1 {
+				t.Errorf("%s: %d charts at %d pixels, want the stock once", row.name, shown, width)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 	if back := ask[string](t, b, `getComputedStyle(document.body).backgroundColor`); back != "rgb(18, 22, 27)" {
 		t.Errorf("background %s", back)
 	}
-	ink := ask[string](t, b, `getComputedStyle(document.querySelector("svg.spans text")).fill`)
+	ink := ask[string](t, b, `getComputedStyle(document.querySelector("svg.chart text")).fill`)
 	if ink != "rgb(213, 220, 227)" {
 		t.Errorf("text of charts %s", ink)
 	}

@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"example.com/stock/internal/words"
-	"example.com/stock/loadtest"
 )
 
 // places is the number of places along the time axis that can be distinguished.
@@ -121,93 +120,6 @@ func (s swatch) Thumbnail(c *draw.Canvas) {
 	c.FillPolygon(s.ink, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
 }
 
-// A look is how an outcome is drawn: by colour, and by a second feature.
-type look struct {
-	ink    ink
-	dashes []float64
-	shape  draw.GlyphDrawer
-}
-
-func lookOf(o loadtest.Outcome) look {
-	switch o {
-	case loadtest.Accepted:
-		return look{inkAccepted, nil, draw.CircleGlyph{}}
-	case loadtest.Busy:
-		return look{inkBusy, []float64{6, 3}, draw.SquareGlyph{}}
-	case loadtest.SoldOut:
-		return look{inkSoldOut, []float64{2, 2}, draw.TriangleGlyph{}}
-	case loadtest.Failed:
-		return look{inkFailed, []float64{8, 2, 2, 2}, draw.CrossGlyph{}}
-	default:
-		return look{inkUnknown, []float64{1, 2}, draw.PlusGlyph{}}
-	}
-}
-
-// shares returns the percentiles of the percentile chart, in percent.
-func shares() []float64 { return []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99} }
-
-// nines scales percentiles so that each further nine takes as much room as the previous one, as in the pictures of
-// HdrHistogram.
-func nines(percent float64) float64 { return -math.Log10(1 - percent/100) }
-
-type nineTicks struct{}
-
-func (nineTicks) Ticks(_, to float64) []plot.Tick {
-	var list []plot.Tick
-	for _, percent := range []float64{0, 50, 90, 99, 99.9, 99.99} {
-		if v := nines(percent); v <= to+1e-9 {
-			list = append(list, plot.Tick{Value: v, Label: fmt.Sprintf("%g %%", percent)})
-		}
-	}
-	return list
-}
-
-// percentileChart draws latency by percentile, with a line for each outcome.
-func percentileChart(v voice, l latencies, size float64) *chart {
-	p := newChart(size)
-	grid := plotter.NewGrid()
-	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), p.line(inkGrid, 0.6)
-	p.Add(grid)
-	for _, o := range l.outcomes() {
-		sorted := l[o]
-		var xy plotter.XYs
-		for _, percent := range shares() {
-			// n replies say nothing about percentiles beyond one in n.
-			if percent > 50 && float64(len(sorted))*(1-percent/100) < 0.999 {
-				break
-			}
-			xy = append(xy, plotter.XY{X: nines(percent), Y: at(sorted, percent)})
-		}
-		line, dots, err := plotter.NewLinePoints(xy)
-		if err != nil {
-			continue
-		}
-		look := lookOf(o)
-		line.LineStyle = p.line(look.ink, 1.6, look.dashes...)
-		dots.GlyphStyle = draw.GlyphStyle{Color: look.ink, Radius: vg.Points(2.4), Shape: look.shape}
-		p.Add(line, dots)
-		p.explain(fmt.Sprintf("%s (%d)", v.outcome(o), len(sorted)), line, dots)
-	}
-	p.X.Max += (p.X.Max - p.X.Min) * 0.06 // the last label is wider than its mark
-	p.X.Tick.Marker = nineTicks{}
-	p.logMillis(&p.Y)
-	p.X.Label.Text = v.say("chart.within")
-	return p
-}
-
-// logMillis makes axis logarithmic. It begins and ends at a label.
-func (c *chart) logMillis(axis *plot.Axis) {
-	if axis.Min > axis.Max {
-		axis.Min, axis.Max = 1, 10 // an empty plot has an axis without end
-	}
-	axis.Min, axis.Max = max(axis.Min, 0.001), max(axis.Max, 0.002)
-	if axis.Max < axis.Min*2 {
-		axis.Min, axis.Max = axis.Min/1.5, axis.Max*1.5
-	}
-	axis.Max *= 1.3
-	axis.Scale, axis.Tick.Marker = plot.LogScale{}, decades{}
-}
-
 // ticks returns about n round numbers between from and to.
 func ticks(from, to float64, n int) []float64 {
 	span := to - from
@@ -255,57 +167,7 @@ func (a round) Ticks(from, to float64) []plot.Tick {
 	return list
 }
 
-// decades is a logarithmic axis of milliseconds with ticks at 1, 2 and 5 of every power of ten. If they are few, all
-// have labels.
-type decades struct{}
-
-func (decades) Ticks(from, to float64) []plot.Tick {
-	var list []plot.Tick
-	many := to/from > 300
-	for e := math.Floor(math.Log10(from)); e <= math.Ceil(math.Log10(to)); e++ {
-		for _, m := range []float64{1, 2, 5} {
-			v := m * math.Pow(10, e)
-			if v < from*0.999 || v > to*1.001 {
-				continue
-			}
-			tick := plot.Tick{Value: v}
-			if m == 1 || !many {
-				tick.Label = plainMillis(v)
-			}
-			list = append(list, tick)
-		}
-	}
-	return list
-}
-
-func plainMillis(ms float64) string {
-	if ms >= 1000 {
-		return fmt.Sprintf("%g s", ms/1000)
-	}
-	return fmt.Sprintf("%g ms", ms)
-}
-
 func plainNumber(v, _ float64) string { return thousands(int64(math.Round(v))) }
-
-// latencies holds the latencies of a run by outcome, in milliseconds, sorted.
-type latencies map[loadtest.Outcome][]float64
-
-func latenciesOf(r *loadtest.Result) latencies {
-	l := make(latencies)
-	for i := range r.Records {
-		rec := &r.Records[i]
-		l[rec.Outcome] = append(l[rec.Outcome], max(float64(rec.Latency().Nanoseconds())/1e6, 0.001))
-	}
-	for _, list := range l {
-		slices.Sort(list)
-	}
-	return l
-}
-
-// outcomes returns the outcomes that occurred, in the usual order.
-func (l latencies) outcomes() []loadtest.Outcome {
-	return slices.DeleteFunc(loadtest.Outcomes(), func(o loadtest.Outcome) bool { return len(l[o]) == 0 })
-}
 
 // at returns a percentile of sorted values, by nearest rank.
 func at(sorted []float64, percent float64) float64 {
@@ -348,13 +210,6 @@ func textWidth(style draw.TextStyle, name string) vg.Length {
 func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
 	style := c.Legend.TextStyle
 	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)
-	if c.title != "" {
-		title := style
-		title.YAlign = draw.YBottom
-		title.Font.Size = vg.Points(c.size * 1.35)
-		area.FillText(title, vg.Point{X: area.Min.X + vg.Points(4), Y: area.Max.Y - vg.Points(c.size*1.5)}, c.title)
-		area = draw.Crop(area, 0, 0, 0, -vg.Points(c.size*2.1))
-	}
 	x, y := area.Min.X+vg.Points(4), area.Max.Y-row
 	for _, e := range c.legend {
 		width := sample + vg.Points(5) + textWidth(style, e.name)

@@ -1,18 +1,13 @@
 package report
 
 import (
+	"fmt"
 	"html/template"
 	"io"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"example.com/stock/loadtest/checkout"
 )
@@ -27,7 +22,6 @@ type checkoutView struct {
 	Visits                 int
 	Checks                 []checkRow
 	StockWide, StockNarrow template.HTML
-	Ways, Latency          template.HTML
 	Problems               string
 	Commands               []string
 }
@@ -46,6 +40,10 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 	say := voice(lang)
 	t, err := template.New("checkout.html.tmpl").Funcs(template.FuncMap{
 		"millis": millis, "say": say.say, "in": say.in, "thousands": grouped,
+		"share": func(part, whole int) string { return fmt.Sprintf("%.0f", 100*float64(part)/float64(max(whole, 1))) },
+		"open":  func(w checkout.WayFigures) int { return w.Visits - w.Whole - w.Refused },
+		"way":   func(w checkout.Way) string { return say.say("way." + string(w)) },
+		"op":    func(o checkout.Op) string { return say.say("op." + string(o)) },
 	}).ParseFS(files, "checkout.html.tmpl", "head.html.tmpl")
 	if err != nil {
 		return err
@@ -68,14 +66,6 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 		v.StockNarrow = template.HTML(shelfChart(say, s, 10.5).
 			toSVG(420, 300, "narrow", label, s.hints(say, 30)))
 	}
-	if v.Visits > 0 {
-		v.Ways = template.HTML(waysChart(say, r, 10.5).
-			toSVG(560, waysHeight, "", say.say("checkout.ways"), nil))
-	}
-	if len(r.Figures.Latency) > 0 {
-		v.Latency = template.HTML(opsChart(say, r, 10.5).
-			toSVG(560, compareHeight(len(r.Figures.Latency))+40, "", say.say("caption.percentiles"), nil))
-	}
 	return t.Execute(w, v)
 }
 
@@ -87,31 +77,6 @@ func classOf(t tone) string {
 		return "bad"
 	}
 	return "odd"
-}
-
-// WriteCheckoutPictures writes the pictures of a checkout, stock, ways and latency, into a folder, which it creates, as
-// SVG. It returns the names of the files.
-func WriteCheckoutPictures(dir, lang string, r *checkout.Result) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	say := voice(lang)
-	word, _ := say.findingWord(r.Verdict.Finding)
-	title := say.say("checkout.picture", "verdict", word, "orders", thousands(int64(r.Figures.Orders)))
-	charts := map[string]*chart{"ways": waysChart(say, r, 13), "latency": opsChart(say, r, 13)}
-	if s := shelfOf(r); len(s.received) > 1 {
-		charts["stock"] = shelfChart(say, s, 13)
-	}
-	var names []string
-	for _, kind := range slices.Sorted(maps.Keys(charts)) {
-		path := filepath.Join(dir, "checkout-"+kind+".svg")
-		picture := charts[kind].titled(title).file(pictureWidth, pictureHeight)
-		if err := os.WriteFile(path, picture, 0o644); err != nil {
-			return names, err
-		}
-		names = append(names, path)
-	}
-	return names, nil
 }
 
 // A shelf is the stock of all SKUs over time, as stacked lines.
@@ -199,58 +164,4 @@ func (s shelf) hints(v voice, n int) (list []hint) {
 			"available", received-reserved, "reserved", reserved-sold, "sold", sold)})
 	}
 	return list
-}
-
-const waysHeight = 380
-
-// waysChart draws how many visits went each way, and how many of them got all that they asked for.
-func waysChart(v voice, r *checkout.Result, size float64) *chart {
-	c := newChart(size)
-	grid := plotter.NewGrid()
-	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
-	c.Add(grid)
-	ways := slices.Clone(r.Figures.Ways)
-	slices.Reverse(ways) // the first on top
-	var whole, refused, open plotter.Values
-	var names namedRows
-	for i, w := range ways {
-		whole, refused = append(whole, float64(w.Whole)), append(refused, float64(w.Refused))
-		open = append(open, float64(w.Visits-w.Whole-w.Refused))
-		names = append(names, plot.Tick{Value: float64(i), Label: v.say("way." + string(w.Way))})
-	}
-	var below *plotter.BarChart
-	for _, layer := range []struct {
-		values plotter.Values
-		ink    ink
-		name   string
-	}{
-		{whole, inkAccepted, "checkout.whole"},
-		{refused, inkSoldOut, "checkout.refused"},
-		{open, inkUnknown, "checkout.open"},
-	} {
-		bars, err := plotter.NewBarChart(layer.values, vg.Points(size))
-		if err != nil {
-			continue
-		}
-		bars.Horizontal, bars.Color, bars.LineStyle = true, layer.ink, c.line(inkText, 0.4)
-		if below != nil {
-			bars.StackOn(below)
-		}
-		below = bars
-		c.Add(bars)
-		c.explain(v.say(layer.name), bars)
-	}
-	c.X.Min, c.X.Tick.Marker, c.X.Label.Text = 0, round{6, plainNumber}, v.say("checkout.visits")
-	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
-	c.Y.Min, c.Y.Max = -0.6, float64(len(ways))-0.4
-	return c
-}
-
-// opsChart draws the range of the latencies of each operation from the median to the 99th percentile.
-func opsChart(v voice, r *checkout.Result, size float64) *chart {
-	rows := make([]latencyRow, len(r.Figures.Latency))
-	for i, l := range r.Figures.Latency {
-		rows[i] = latencyRow{v.say("op." + string(l.Op)), true, l.P50, l.P99}
-	}
-	return rangeChart(rows, v.say("checkout.median"), v.say("checkout.tail"), size)
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 
 	"example.com/stock/loadtest"
 )
@@ -11,7 +10,6 @@ import (
 type compareView struct {
 	Rows        []compareRow
 	Trips, Woke bool // whether any run has them
-	Chart       template.HTML
 }
 
 type compareRow struct {
@@ -67,8 +65,5 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 		}
 		v.Rows = append(v.Rows, row)
 	}
-	const width = 480
-	v.Chart = template.HTML(compareChart(say, runs, 11).toSVG(width, compareHeight(len(runs)), "spans",
-		say.say("caption.compare"), nil))
 	return v
 }

@@ -2,168 +2,20 @@ package report
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"example.com/stock/loadtest"
 )
-
-// Pixels of a picture in a file of its own: as wide as a slide.
-const pictureWidth, pictureHeight = 960, 440
-
-// WritePictures writes the pictures of each run into a folder, which it creates, as SVG: the stock, the percentiles of
-// latency and, for several runs, a comparison. It returns the names of the files.
-func WritePictures(dir, lang string, runs []*loadtest.Result) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	v := voice(lang)
-	var names []string
-	write := func(name string, c *chart, height float64) error {
-		path := filepath.Join(dir, name+".svg")
-		names = append(names, path)
-		return os.WriteFile(path, c.file(pictureWidth, height), 0o644)
-	}
-	for i, r := range runs {
-		name := FileName(strings.TrimSuffix(r.Plan.Strategy+"-"+r.Plan.Store, "-"))
-		if len(runs) > 1 {
-			name = fmt.Sprintf("%02d-%s", i+1, name)
-		}
-		title := v.pictureTitle(r)
-		if c := follow(r, tell(r)); len(c.truth) > 1 {
-			if err := write(name+"-stock", stockChart(v, c, 13, nil).titled(title), pictureHeight); err != nil {
-				return names, err
-			}
-		}
-		if l := latenciesOf(r); len(l) > 0 {
-			if err := write(name+"-percentiles", percentileChart(v, l, 13).titled(title), pictureHeight); err != nil {
-				return names, err
-			}
-		}
-	}
-	if len(runs) > 1 {
-		c := compareChart(v, runs, 13).titled(v.say("caption.compare"))
-		return names, write("comparison", c, compareHeight(len(runs)))
-	}
-	return names, nil
-}
-
-// FileName returns the name of a strategy as a part of the name of a file. A service, or a history, may give a strategy
-// any name, such as a path.
-func FileName(strategy string) string {
-	const most = 100 // bytes
-	name := regexp.MustCompile(`[^\p{L}\p{N}.-]+|^[.-]+`).ReplaceAllString(strategy, "_")
-	return strings.ToValidUTF8(name[:min(len(name), most)], "")
-}
-
-// pictureTitle names the run and its verdict, so that a picture is self-explanatory.
-func (v voice) pictureTitle(r *loadtest.Result) string {
-	word, class, _ := v.judged(r)
-	if class == "raced" {
-		word = v.say("judged.expected")
-	}
-	j := &r.Verdict
-	if j.OversoldUnits > 0 || j.LostUnits > 0 {
-		return v.say("picture.damage", "run", named(r), "verdict", word, "oversold", thousands(j.OversoldUnits),
-			"lost", thousands(max(j.LostUnits, 0)))
-	}
-	return v.say("picture.title", "run", named(r), "verdict", word, "sold", thousands(j.AcceptedUnits),
-		"initial", thousands(j.InitialUnits))
-}
-
-func (c *chart) titled(title string) *chart {
-	c.title = title
-	return c
-}
-
-// file draws c as a file of its own.
-func (c *chart) file(width, height float64) []byte {
-	body := c.toSVG(width, height, "", "", nil)
-	patterns := read("patterns.svg")
-	from, to := strings.Index(patterns, "<defs>"), strings.Index(patterns, "</svg>")
-	opening := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" `, width, height)
-	inner := strings.Index(body, ">") + 1
-	return []byte(opening + strings.TrimPrefix(body[:inner], "<svg ") +
-		"<style>" + read("page.css") + "</style>" + patterns[from:to] + body[inner:])
-}
-
-func compareHeight(runs int) float64 { return float64(70 + 20*runs) }
-
-// compareChart draws, for each run, the range of the latencies of its sales from the median to the 99th percentile, on
-// one logarithmic axis. A run that sold nothing has a row without a range.
-func compareChart(v voice, runs []*loadtest.Result, size float64) *chart {
-	rows := make([]latencyRow, len(runs))
-	for i, r := range runs {
-		sales := r.Latency.Accepted()
-		rows[i] = latencyRow{v.in(named(r)), sales.Count > 0, sales.P50, sales.P99}
-	}
-	return rangeChart(rows, v.say("chart.median"), v.say("chart.tail"), size)
-}
-
-// A latencyRow is a row of a rangeChart: its name, whether there is anything to draw, and its range in milliseconds.
-type latencyRow struct {
-	name     string
-	any      bool
-	p50, p99 float64
-}
-
-// rangeChart draws, for each row, the range from the median to the 99th percentile, on one logarithmic axis.
-func rangeChart(rows []latencyRow, median, tail string, size float64) *chart {
-	c := newChart(size)
-	grid := plotter.NewGrid()
-	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
-	c.Add(grid)
-	var medians, tails plotter.XYs
-	var names namedRows
-	for i, row := range rows {
-		y := float64(len(rows) - 1 - i)
-		names = append(names, plot.Tick{Value: y, Label: row.name})
-		if !row.any {
-			continue
-		}
-		p50, p99 := max(row.p50, 0.001), max(row.p99, 0.001)
-		medians, tails = append(medians, plotter.XY{X: p50, Y: y}), append(tails, plotter.XY{X: p99, Y: y})
-		if span, err := plotter.NewLine(plotter.XYs{{X: p50, Y: y}, {X: p99, Y: y}}); err == nil {
-			span.LineStyle = c.line(inkSoldOut, 2.5)
-			c.Add(span)
-		}
-	}
-	dots := func(xy plotter.XYs, i ink, shape draw.GlyphDrawer, name string) {
-		s, err := plotter.NewScatter(xy)
-		if err != nil {
-			return
-		}
-		s.GlyphStyle = draw.GlyphStyle{Color: i, Radius: vg.Points(3.5), Shape: shape}
-		c.Add(s)
-		c.explain(name, s)
-	}
-	dots(medians, inkAccepted, draw.CircleGlyph{}, median)
-	dots(tails, inkFailed, draw.SquareGlyph{}, tail)
-	c.logMillis(&c.X)
-	c.Y.Tick.Marker, c.Y.Tick.Length, c.Y.LineStyle.Width = names, 0, 0
-	c.Y.Min, c.Y.Max = -0.6, float64(len(rows))-0.4
-	return c
-}
-
-type namedRows []plot.Tick
-
-func (n namedRows) Ticks(_, _ float64) []plot.Tick { return n }
 
 // A chart is a plot that is drawn with inks.
 type chart struct {
 	*plot.Plot
 	size   float64 // of the text, in points
 	legend []entry
-	title  string // of a picture in a file of its own
 }
 
 func newChart(size float64) *chart {

@@ -273,7 +273,6 @@ type runView struct {
 	Promise                   string
 	Mapped                    bool // of a foreign API, which reports no versions
 	TimelineNotes, StockNotes []string
-	Percentiles               template.HTML
 	Outcomes                  []outcomeRow
 	Shares                    []shareRow
 	Fair                      loadtest.Fairness
@@ -479,16 +478,13 @@ func (v *runView) stock(whole bool) {
 	}
 }
 
+// latency fills in the latencies of the outcomes that occurred, in the usual order.
 func (v *runView) latency() {
-	l := latenciesOf(v.R)
-	for _, o := range l.outcomes() {
-		v.Outcomes = append(v.Outcomes, outcomeRow{o, v.R.Latency.ByOutcome[o]})
+	for _, o := range loadtest.Outcomes() {
+		if q, occurred := v.R.Latency.ByOutcome[o]; occurred {
+			v.Outcomes = append(v.Outcomes, outcomeRow{o, q})
+		}
 	}
-	if len(v.Outcomes) == 0 {
-		return
-	}
-	v.Percentiles = template.HTML(
-		percentileChart(v.voice, l, 10.5).toSVG(420, 280, "", v.say("caption.percentiles"), nil))
 }
 
 // promised describes the promise of a strategy, as far as a load run can check it.

@@ -25,7 +25,6 @@ const (
 	inkBusy
 	inkSoldOut
 	inkFailed
-	inkUnknown
 )
 
 // RGBA makes an ink a color.Color. Its value is in the style sheet, and not here.
@@ -103,9 +102,6 @@ func (s *svg) data(path vg.Path) string {
 			fmt.Fprintf(&b, "M%.5g,%.5g", x, y)
 		case vg.LineComp:
 			fmt.Fprintf(&b, "L%.5g,%.5g", x, y)
-		case vg.ArcComp: // the only ones of a chart are circles, which begin on the right
-			fmt.Fprintf(&b, "A%[1]g,%[1]g 0 1 0 %.5[2]g,%.5[4]gA%[1]g,%[1]g 0 1 0 %.5[3]g,%.5[4]g", p.Radius.Points(),
-				x-p.Radius.Points(), x+p.Radius.Points(), y)
 		case vg.CloseComp:
 			b.WriteByte('Z')
 		}

@@ -3,6 +3,7 @@ package report
 import (
 	"embed"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"example.com/stock/internal/words"
@@ -48,6 +49,14 @@ func outcomeKey(o loadtest.Outcome) string { return strings.ReplaceAll(string(o)
 
 // outcome returns an outcome in words.
 func (v voice) outcome(o loadtest.Outcome) string { return v.say("label." + outcomeKey(o)) }
+
+// FileName returns the name of a strategy as a part of the name of a file. A service, or a history, may give a strategy
+// any name, such as a path.
+func FileName(strategy string) string {
+	const most = 100 // bytes
+	name := regexp.MustCompile(`[^\p{L}\p{N}.-]+|^[.-]+`).ReplaceAllString(strategy, "_")
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
+}
 
 // thousands separates groups of three digits from 10,000 on.
 func thousands(n int64) string {

@@ -45,9 +45,6 @@ func (t *timeline) gantt() (names, bars string) {
 			`<text class="ms" x="%[1]s" y="%[3]d">%[4]s</text>`,
 			t.x(tick), bottom, bottom+15, axisLabel(tick, t.to-t.from))
 	}
-	for _, k := range t.blocks() {
-		t.block(&b, &k)
-	}
 	for i := range t.bars {
 		t.bar(&b, &t.bars[i])
 	}
@@ -104,9 +101,6 @@ func (h *hold) title(v voice) string {
 // caption describes the picture in a sentence, for readers who cannot see it.
 func (t *timeline) caption() string {
 	holds, lanes := t.count("hold", int64(len(t.bars))), t.count("lane", int64(len(t.lanes)))
-	if n := len(t.blocks()); n > 0 {
-		lanes = t.say("caption.in-batches", "lanes", lanes, "n", n)
-	}
 	if t.pairs > 0 {
 		return t.say("caption.timeline-pairs", "holds", holds, "lanes", lanes, "from", millis(t.from),
 			"to", millis(t.to), "pairs", t.count("pair", int64(t.pairs)))
@@ -317,7 +311,12 @@ type story struct {
 	pairs   int       // overlapping pairs in a room for one holder
 	shown   []pair    // some of them: first those that read the same version, so that one update is lost
 	missing int       // accepted requests without times
-	batches map[string]*batch
+	Batches int       // in which something was sold
+}
+
+// sameBatch reports whether both are sales of one batch, which is one hold of the lock.
+func (h *hold) sameBatch(other *hold) bool {
+	return h.rec.Batch != nil && other.rec.Batch != nil && h.rec.Batch.ID == other.rec.Batch.ID
 }
 
 // mustExclude reports whether two holds of one room at once are a fault, promised or not. The holds of a strategy that
@@ -353,7 +352,13 @@ func tell(r *loadtest.Result) *story {
 	}
 	slices.SortFunc(s.holds,
 		func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.rec.Seq, b.rec.Seq)) })
-	s.gather()
+	batches := make(map[string]bool)
+	for i := range s.holds {
+		if b := s.holds[i].rec.Batch; b != nil {
+			batches[b.ID] = true
+		}
+	}
+	s.Batches = len(batches)
 	s.meet()
 	return s
 }

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -133,66 +132,32 @@ func TestLargeRunIsThinnedOut(t *testing.T) {
 		"Thinned out: of 20,000 sales those that can be told apart are drawn.", "10,000")
 }
 
-// merged returns a run of batches of that size, one after the other on each of three instances. Every fourth sale of a
-// batch was refused.
-func merged(batches, size int) *loadtest.Result {
-	var stays []stay
-	version := uint64(1)
-	for b := range batches {
-		from := float64(b) * 2
-		for place := 1; place <= size; place++ {
-			if place%4 == 0 {
-				continue
-			}
-			stays = append(stays, stay{
-				worker: place + b%3*size, asked: from - 1, from: from, to: from + 1.8, version: version,
-				instance: fmt.Sprintf("app-%d", b%3+1),
-				batch:    &loadtest.Batch{ID: fmt.Sprint("batch", b), Place: place, Size: size},
-			})
-			version++
-		}
+// The sales of a batch are in the critical section together, which is no overlap. Two batches at once are a fault like
+// any other where one at a time is promised.
+func TestBatchesAreOneHold(t *testing.T) {
+	inBatch := func(batch string, place int) *loadtest.Batch {
+		return &loadtest.Batch{ID: batch, Place: place, Size: 2}
 	}
-	return ran("merged", loadtest.Cluster, true, stays...)
-}
-
-// A batch is one block with its sales in it. That they are in the critical section together is no overlap.
-func TestBatchesAreBlocks(t *testing.T) {
-	r := merged(3, 8)
-	if r.Verdict.Overlaps != 0 || r.Verdict.Finding != loadtest.Holds {
-		t.Errorf("%d overlaps, %s: %v", r.Verdict.Overlaps, r.Verdict.Finding, r.Verdict.Reasons)
-	}
-	p := page(t, r)
-	if n, holds := drawn(p, "batch"), drawn(p, "hold"); n != 3 || holds != 18 || drawn(p, "overlap") != 0 {
-		t.Errorf("%d blocks and %d holds, %d of them red; want 3, 18, 0", n, holds, drawn(p, "overlap"))
-	}
-	mustHave(t, p, "made in one step: 3 batches in the whole run, of 8.0 sales on average",
-		"lanes, 3 batches, from", "batch of 8 sales on app-1\nmade in one step: 1.80 ms from",
-		"on, 6 of them sold</title>", "place 7 of 8 in its batch")
-	// The block is around its sales, and behind them: lanes of another instance are not in it.
-	block := regexp.MustCompile(`class="batch" x="[^"]*" y="(\d+)" width="[^"]*" height="(\d+)"`).
-		FindAllStringSubmatch(p, -1)
-	if len(block) != 3 || block[0][2] != block[1][2] || block[0][1] == block[1][1] {
-		t.Errorf("blocks %q", block)
-	}
-	// Two batches at once are a fault like any other where one at a time is promised.
+	one := ran("merged", loadtest.Cluster, true,
+		stay{worker: 1, from: 1, to: 5, version: 1, instance: "app-1", batch: inBatch("a", 1)},
+		stay{worker: 2, from: 1, to: 5, version: 2, instance: "app-1", batch: inBatch("a", 2)})
 	both := ran("merged", loadtest.Cluster, true,
-		stay{worker: 1, from: 1, to: 5, version: 1, batch: &loadtest.Batch{ID: "a", Place: 1, Size: 1}},
-		stay{worker: 2, from: 4, to: 8, version: 2, batch: &loadtest.Batch{ID: "b", Place: 1, Size: 1}})
-	if both.Verdict.Overlaps != 1 || drawn(page(t, both), "overlap") != 2 {
-		t.Errorf("two batches at once: %d overlaps, %d red", both.Verdict.Overlaps, drawn(page(t, both), "overlap"))
+		stay{worker: 1, from: 1, to: 5, version: 1, batch: inBatch("a", 1)},
+		stay{worker: 2, from: 4, to: 8, version: 2, batch: inBatch("b", 1)})
+	for _, row := range []struct {
+		run  *loadtest.Result
+		red  int
+		says string
+	}{{one, 0, "1 batch in the whole run"}, {both, 2, "2 batches in the whole run"}} {
+		p := page(t, row.run)
+		if row.run.Verdict.Overlaps != min(row.red, 1) || drawn(p, "overlap") != row.red {
+			t.Errorf("%d overlaps, %d red, want %d", row.run.Verdict.Overlaps, drawn(p, "overlap"), row.red)
+		}
+		mustHave(t, p, row.says, "in its batch")
 	}
 	if strings.Contains(page(t, lossy(10)), "made in one step") {
 		t.Error("a strategy that does not merge has batches")
 	}
-}
-
-// Of many batches as many are drawn as holds are.
-func TestManyBatches(t *testing.T) {
-	p := page(t, merged(1000, 24))
-	if n := drawn(p, "batch"); n < 10 || n > 30 {
-		t.Errorf("%d blocks", n)
-	}
-	mustHave(t, p, "1000 batches in the whole run", "Thinned out: 400 of 18,000 holds")
 }
 
 // Nothing in a page refers to the network: addresses occur only in text and in namespaces.
