@@ -366,7 +366,7 @@ func (c *Class) rest(t *testing.T) (v WallVerdict) {
 			for _, r := range s.reqs {
 				told = told && len(r.steps) > 0 && r.steps[len(r.steps)-1].Kind == "ended"
 			}
-			over = told && left == 0 && v.Open == 0 && len(s.open) == 0 && len(list) > 0 &&
+			over = told && left == 0 && v.Open == 0 && s.sums().waiting+s.sums().inside == 0 && len(list) > 0 &&
 				s.latest[allFired].Run == run &&
 				list[len(list)-1].seq > s.latest[allFired].Seq
 		})
