@@ -35,8 +35,6 @@ type Request struct {
 	SKU        string         // in place of the case's
 	Key        string         // Idempotency-Key; "": none
 	Units      int64          // 0: one
-
-	crowd *Crowd // of which the customer is one; nil: none
 }
 
 // Once returns the Wait of a request that tries once.
@@ -56,8 +54,6 @@ type Call struct {
 	done   chan struct{}
 	record loadtest.Record // complete when done is closed
 
-	crowd *Crowd // recorded as a whole; nil: a single customer
-
 	at    string    // the pause point at which it waits, or ""
 	since time.Time // when it stopped there
 	inner time.Time // when it was first seen in the critical section
@@ -67,7 +63,7 @@ type Call struct {
 
 // Begin sends a request of customer who to an instance, and does not wait for the reply.
 func (b *Testbed) Begin(app *App, who string, r Request) *Call {
-	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{}), crowd: r.crowd}
+	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
 	strategy := b.Strategy
@@ -95,9 +91,8 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		Quantity: request.Quantity, SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
-	if asks := b.sent(app, who, &request); c.crowd == nil {
-		b.timeline.Record(CaseEvent{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who, To: app.Name}, asks)
-	}
+	b.timeline.Record(CaseEvent{At: c.record.SentAt, Lane: app.Name, Kind: Sent, Who: who, To: app.Name},
+		b.sent(app, who, &request))
 	b.owned.Go(func() {
 		defer close(c.done)
 		c.record.Reply = app.client.Deduct(ctx, request)
@@ -167,7 +162,7 @@ func (c *Call) PausedOrAnswered(point string) bool {
 				if c.inner.IsZero() && point != BeforeLock && point != AfterUnlock {
 					c.inner = since
 				}
-				if point != BeforeLock && point != AfterUnlock && c.crowd == nil {
+				if point != BeforeLock && point != AfterUnlock {
 					c.b.watchHolder(c.App)
 				}
 				return true
@@ -224,17 +219,6 @@ func (c *Call) Reply() loadtest.Reply {
 // Settle settles the order of a call with an unknown outcome, as its customer would. It records the result as evidence,
 // and reports whether the order was written.
 func (c *Call) Settle() (written bool) {
-	state := c.settle()
-	said := say("says.settled", "who", c.Who, "app", c.App.Name, "state", state)
-	c.b.prove(Answer, state, said)
-	c.b.note(c.App.Name, said)
-	return state == isWritten
-}
-
-// isWritten is the state of a settled order that is in the store.
-const isWritten = "written"
-
-func (c *Call) settle() (state string) {
 	b, id := c.b, c.Reply().OrderID
 	if id == "" {
 		b.Fatalf("%s was told no order to settle: %s", c.Who, Told(c.record.Reply))
@@ -242,7 +226,10 @@ func (c *Call) settle() (state string) {
 	path := "/v1/stock/" + url.PathEscape(b.SKU) + "/orders/" + url.PathEscape(id) + "/settle?store=" + b.Store()
 	var reply struct{ State string }
 	b.Must("settle the order of "+c.Who, c.App.client.Call(b.Ctx, http.MethodPost, path, nil, &reply))
-	return reply.State
+	said := say("says.settled", "who", c.Who, "app", c.App.Name, "state", reply.State)
+	b.prove(Answer, reply.State, said)
+	b.note(c.App.Name, said)
+	return reply.State == "written"
 }
 
 // Record returns the request with its reply. It waits for nothing: call it after Reply.
@@ -265,7 +252,7 @@ func (c *Call) Leave() *Call {
 
 // note records the reply, and when the instance believed that it held the lock. Further calls do nothing.
 func (c *Call) note() {
-	if c.noted || c.crowd != nil {
+	if c.noted {
 		return
 	}
 	c.noted = true

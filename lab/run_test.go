@@ -2,11 +2,9 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,34 +113,6 @@ func TestTheEngineFindsOut(t *testing.T) {
 	}
 	if got := len(report.Skipped()); got != 2 {
 		t.Errorf("%d skipped, want 2", got)
-	}
-}
-
-// A report survives being written and read, with the texts of its timeline.
-func TestAReportSurvivesJSON(t *testing.T) {
-	t.Parallel()
-	said := Text{EN: "A asks app-1", ZH: "A 请求 app-1"}
-	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	report := Report{Version: ReportVersion, Cells: []Cell{
-		{
-			Scenario: "probe",
-			Code:     "naive",
-			Variant:  "spins",
-			Observed: Delays,
-			AfterMS:  1.5,
-			Evidence: []Evidence{{Kind: Waited, Text: said.EN, ZH: said.ZH, Value: 1.5}},
-			Events: []CaseEvent{
-				{At: at, Until: at.Add(time.Second), Lane: "app-1", Kind: Sent, Who: "A", Text: said.EN, ZH: said.ZH},
-			},
-		},
-	}}
-	text, err := json.Marshal(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again Report
-	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(again, report) {
-		t.Errorf("%v: read %+v, wrote %+v", err, again, report)
 	}
 }
 

@@ -42,28 +42,3 @@ func TestBooksThatAreWrong(t *testing.T) {
 		}
 	}
 }
-
-// A reply is told with what matters of it.
-func TestWhatAShopAnswers(t *testing.T) {
-	t.Parallel()
-	done := func(status int, got checkout.Thing) checkout.Record {
-		return checkout.Record{Outcome: checkout.Done, Status: status, Got: &got}
-	}
-	replayed := done(201, checkout.Thing{OrderID: "o"})
-	replayed.Replayed = true
-	for _, row := range []struct {
-		reply checkout.Record
-		want  string
-	}{
-		{checkout.Record{Outcome: checkout.Unknown, Error: "EOF"}, "no reply: the connection broke"},
-		{checkout.Record{Outcome: checkout.Refused, Status: 409, Problem: "limit_reached"}, "409 limit_reached"},
-		{checkout.Record{Outcome: checkout.Unknown, Status: 503, Problem: "outcome_unknown"}, "503 outcome_unknown"},
-		{done(201, checkout.Thing{ReservationID: "r", State: "held"}), "201 reservation r, held"},
-		{done(200, checkout.Thing{OrderID: "o", ReservationID: "r", Late: true}), "200 order o, late"},
-		{replayed, "201 order o, the first reply again"},
-	} {
-		if got := answered(&row.reply); got.EN != row.want || got.ZH == "" {
-			t.Errorf("%+v: %q", row.reply, got)
-		}
-	}
-}

@@ -134,9 +134,6 @@ const fewCustomers = 12
 func (b *Testbed) drawSales() {
 	few := len(b.calls) <= fewCustomers
 	for _, c := range b.calls {
-		if c.crowd != nil {
-			continue
-		}
 		if steps := b.told[c.ID]; few && len(steps) > 0 {
 			c.drawSteps(steps)
 			continue

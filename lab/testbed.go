@@ -42,10 +42,9 @@ type Testbed struct {
 	owned sync.WaitGroup
 	end   context.CancelCauseFunc
 
-	apps    []*App  // returned by Apps
-	through *App    // see Through; nil: the first of apps that answers
-	calls   []*Call // in the order of Begin
-	crowds  []*Crowd
+	apps    []*App     // returned by Apps
+	through *App       // see Through; nil: the first of apps that answers
+	calls   []*Call    // in the order of Begin
 	watch   *lockWatch // of the case's lock; nil: not begun
 	initial int64
 	epoch   uint64

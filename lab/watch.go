@@ -56,7 +56,6 @@ const askBound = time.Second
 type lockWatch struct {
 	from   atomic.Pointer[App] // the instance that is asked; nil: the watch has ended
 	looked chan struct{}       // closed after the first read
-	wanted bool                // by the scenario
 }
 
 // Watch records, until the case ends, who holds the case's lock according to its server. It reads the state through
@@ -70,14 +69,12 @@ func (b *Testbed) Watch(from *App) {
 		b.watch = b.watchLock(from)
 	}
 	b.watch.from.Store(from)
-	b.watch.wanted = true
 }
 
 // watchHolder starts a watch when a holder waits at a pause point, because the case is about the lease of that holder.
-// It asks another instance, since the scenario may freeze the holder's. It records no holds of a crowd, which would
-// fill the diagram.
+// It asks another instance, since the scenario may freeze the holder's.
 func (b *Testbed) watchHolder(of *App) {
-	if !b.Promise.Exclusive || b.Promise.Scope != loadtest.Cluster || b.watch != nil || len(b.crowds) > 0 {
+	if !b.Promise.Exclusive || b.Promise.Scope != loadtest.Cluster || b.watch != nil {
 		return
 	}
 	from := of
@@ -88,13 +85,6 @@ func (b *Testbed) watchHolder(of *App) {
 	select { // wait for the first read, so that the lease begins before the fault
 	case <-b.watch.looked:
 	case <-b.Ctx.Done():
-	}
-}
-
-// unwatch ends the watch of watchHolder.
-func (b *Testbed) unwatch() {
-	if b.watch != nil && !b.watch.wanted {
-		b.watch.from.Store(nil)
 	}
 }
 

@@ -18,27 +18,23 @@ type tally struct {
 	Silent  int `json:"silent"`  // requests to which no reply will come
 }
 
-// tallyReply adds a reply to the tally, or with sign -1 removes it.
-func (s *State) tallyReply(r *request, sign int) {
-	s.tally.Wakes += sign * r.wakes()
+// add counts a request.
+func (t *tally) add(r *request, batches map[string]bool) {
+	t.Wakes += r.wakes()
 	e := r.answered
 	if e == nil {
 		return
 	}
-	t := &s.tally
 	switch {
 	case e.Outcome == "no_reply":
-		t.Silent += sign
+		t.Silent++
 	case e.Outcome == accepted && e.Replayed, e.Outcome == "sold_out":
-	case e.Outcome == accepted && e.Batch == "":
-		t.Writes += sign
+	case e.Outcome == accepted && e.Batch != "" && batches[e.Batch]: // a write of its batch was counted
 	case e.Outcome == accepted:
-		if sign > 0 && s.batches[e.Batch] == 0 || sign < 0 && s.batches[e.Batch] == 1 {
-			t.Writes += sign
-		}
-		s.batches[e.Batch] += sign
+		t.Writes++
+		batches[e.Batch] = true
 	default:
-		t.Refused += sign
+		t.Refused++
 	}
 }
 
@@ -65,7 +61,7 @@ func (s *State) caption() *caption {
 	}
 	v, scene := s.Verdict(), began.Plan.Scene
 	c := &caption{Phase: "watch", Values: s.captionValues(&v)}
-	settled := (v.Code == "kept" || v.Code == "race" || v.Code == "unknown") && s.unanswered == 0 &&
+	settled := (v.Code == "kept" || v.Code == "race" || v.Code == "unknown") && s.sums().unanswered == 0 &&
 		s.latest[allFired].Run == s.run && !s.rated()
 	if settled {
 		c.Phase = "done"
@@ -118,18 +114,10 @@ func (v *WallVerdict) asPlanned(name string) bool {
 }
 
 func (s *State) captionValues(v *WallVerdict) map[string]any {
-	waiting, inside := 0, 0
-	for _, r := range s.open {
-		switch r.seen.Phase {
-		case "waits", "sent":
-			waiting++
-		default:
-			inside++
-		}
-	}
+	all := s.sums()
 	return map[string]any{
-		"sold": v.Sold, "left": v.Written, "lost": v.Lost, "true": v.Truth, "waiting": waiting, "inside": inside,
-		"wakes": s.tally.Wakes, "writes": s.tally.Writes, "renewals": s.renewals(),
+		"sold": v.Sold, "left": v.Written, "lost": v.Lost, "true": v.Truth, "waiting": all.waiting,
+		"inside": all.inside, "wakes": all.Wakes, "writes": all.Writes, "renewals": s.renewals(),
 	}
 }
 

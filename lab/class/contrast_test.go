@@ -1,7 +1,6 @@
 package class
 
 import (
-	"fmt"
 	"io/fs"
 	"math"
 	"regexp"
@@ -70,13 +69,8 @@ func (p palette) contrast(t *testing.T, a, b string) float64 {
 }
 
 // Text stands out from what it is on by 4.5, and what is no text but has a meaning by 3 (WCAG 2.2, 1.4.3 and 1.4.11),
-// in both themes. Black on white is 21: the arithmetic is right.
+// in both themes.
 func TestContrast(t *testing.T) {
-	known := palette{"black": linear(t, "000"), "white": linear(t, "ffffff"), "grey": linear(t, "767676")}
-	if got := fmt.Sprintf("%.2f %.2f", known.contrast(t, "black", "white"), known.contrast(t, "white", "grey")); got !=
-		"21.00 4.54" {
-		t.Fatalf("black and grey on white: %s", got)
-	}
 	for theme, colours := range palettes(t) {
 		for _, row := range []struct {
 			text, on string

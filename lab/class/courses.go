@@ -78,7 +78,7 @@ func threeInside(p *play) {
 	}
 	three := func(s *State) bool {
 		n := 0
-		for _, r := range s.open {
+		for _, r := range s.reqs {
 			if stands(r.seen) {
 				n++
 			}
@@ -279,7 +279,7 @@ func sameKey(p *play) {
 func slowStore(p *play) {
 	p.does("redis", "delay")
 	throughout(p)
-	if p.await(p.ctx.Done(), func(s *State) bool { return s.unanswered == 0 }) {
+	if p.await(p.ctx.Done(), func(s *State) bool { return s.sums().unanswered == 0 }) {
 		p.does("redis", "mend")
 	}
 }

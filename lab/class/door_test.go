@@ -108,7 +108,7 @@ func doors(t *testing.T) *Class {
 }
 
 // Nothing on the students' listener but what students need, and nothing on either for whoever has no cookie, another
-// Host or another Origin.
+// Host or another Origin. What is refused is refused in both languages.
 func TestDoorsAreShut(t *testing.T) {
 	c := doors(t)
 	student := phone(t, c, "小明")
@@ -180,6 +180,11 @@ func TestDoorsAreShut(t *testing.T) {
 			teacher, "an unknown strategy", "POST", "/api/do",
 			`{"do":"fire","plan":{"strategy":"x","stock":1,"requests":1}}`, nil, 400,
 		},
+		{teacher, "an unknown act", "POST", "/api/do", `{"do":"what"}`, nil, 400},
+		{teacher, "an unknown scene", "POST", "/api/do", `{"do":"scene","scene":"nix"}`, nil, 400},
+		{teacher, "no stock", "POST", "/api/do", `{"do":"fire","plan":{"strategy":"none","stock":0}}`, nil, 400},
+		{teacher, "an unknown point", "POST", "/api/do", `{"do":"hold","req":"r1.1","point":"nowhere"}`, nil, 400},
+		{teacher, "no run to replay", "GET", "/api/replay", "", nil, 404},
 		{teacher, "a path in place of a request", "POST", "/api/do", `{"do":"go","req":"../locks"}`, nil, 400},
 		{teacher, "a request of nobody", "POST", "/api/do", `{"do":"go","req":"r9.9"}`, nil, 400},
 		{teacher, "nginx frozen", "POST", "/api/do", `{"do":"fault","server":"nginx","act":"freeze"}`, nil, 400},
@@ -207,6 +212,8 @@ func TestDoorsAreShut(t *testing.T) {
 		}
 		if status, text := row.who.ask(row.method, row.path, row.body, change); status != row.status {
 			t.Errorf("%s: %s %s: %d %s, want %d", row.what, row.method, row.path, status, text, row.status)
+		} else if status != http.StatusOK && row.path != "/" {
+			bilingual(t, row.what, text)
 		}
 	}
 	origin, err := url.Parse(c.wallBase())
@@ -359,7 +366,7 @@ func (c *Class) rest(t *testing.T) (v WallVerdict) {
 			for _, r := range s.reqs {
 				told = told && len(r.steps) > 0 && r.steps[len(r.steps)-1].Kind == "ended"
 			}
-			over = told && left == 0 && v.Open == 0 && len(s.open) == 0 && len(list) > 0 &&
+			over = told && left == 0 && v.Open == 0 && s.sums().waiting+s.sums().inside == 0 && len(list) > 0 &&
 				s.latest[allFired].Run == run &&
 				list[len(list)-1].seq > s.latest[allFired].Seq
 		})
@@ -368,7 +375,7 @@ func (c *Class) rest(t *testing.T) (v WallVerdict) {
 	return v
 }
 
-// Sixty phones join, vote and buy. Each is told what became of its own, and one that is too quick is told so.
+// Sixty phones join and buy. Each is told what became of its own.
 func TestSixtyPhones(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
@@ -378,22 +385,7 @@ func TestSixtyPhones(t *testing.T) {
 	for i := range 60 {
 		phones = append(phones, phone(t, c, fmt.Sprintf("phone %d", i)))
 	}
-	_ = c.Ask(Question{})
 	var all sync.WaitGroup
-	for i, p := range phones {
-		all.Go(func() {
-			if status, text := p.ask("POST", "/vote", fmt.Sprintf(`{"choice":%d}`, i%3)); status != 200 {
-				t.Errorf("phone %d cannot vote: %d %s", i, status, text)
-			}
-		})
-	}
-	all.Wait()
-	_ = c.CloseVote(nil)
-	c.look(func(s *State) {
-		if votes := s.latest[voting].Votes; fmt.Sprint(votes) != "[20 20 20]" {
-			t.Errorf("votes %v, want 20 of each", votes)
-		}
-	})
 	for run := 1; ; run++ {
 		if _, err := c.begin(t.Context(), RunPlan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 			t.Fatal(err)
@@ -425,7 +417,7 @@ func TestSixtyPhones(t *testing.T) {
 		_, text := p.ask("GET", "/state", "")
 		var view phoneView
 		if err := json.Unmarshal([]byte(text), &view); err != nil || len(view.Own) != 1 ||
-			view.Name != fmt.Sprintf("phone %d", i) || view.Voted == nil || *view.Voted != i%3 {
+			view.Name != fmt.Sprintf("phone %d", i) {
 			t.Errorf("phone %d sees %v %s", i, err, text)
 		}
 		for _, buy := range view.Own {
@@ -461,18 +453,6 @@ func TestSixtyPhones(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &view); err != nil || len(view.Own) != 2 || view.Own[1].Replayed ||
 		!view.Own[2].Replayed || view.Own[2].Outcome != accepted {
 		t.Errorf("a phone that has pressed twice sees %v %s", err, text)
-	}
-	quick, refused := phones[0], 0
-	for range 10 {
-		if status, _ := quick.ask("POST", "/buy", "{}"); status == http.StatusTooManyRequests {
-			refused++
-		}
-	}
-	if refused == 0 {
-		t.Error("ten buys in a row of one phone went through")
-	}
-	if status, text := phone(t, c, "slow").ask("POST", "/buy", "{}"); status != 200 {
-		t.Errorf("another phone pays for that: %d %s", status, text)
 	}
 }
 

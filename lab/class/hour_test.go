@@ -57,8 +57,8 @@ const watching = `
 const figuresOf = `
 	const [stock, sold, oversold, lost] = [...document.querySelectorAll(".figure b")].map(b => Number(b.textContent));`
 
-// In the order of the hour in docs/class.md, the scenes play by themselves, the first while another run still sells.
-// Each shows its point on a projector, in both languages.
+// In the order of the hour in docs/class.md, the scenes play by themselves, the first while another run still sells,
+// whose requests it ends. Each shows its point on a projector, in both languages.
 func TestTheHour(t *testing.T) {
 	list := scenes()
 	var c *Class
@@ -78,6 +78,9 @@ func TestTheHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until("it sells", `document.querySelector("#scene.watch")`)
+	c.mu.Lock()
+	asking := c.asking
+	c.mu.Unlock()
 	s.press(" ")
 	s.until("scenes play by themselves", `document.querySelector("#b-auto").getAttribute("aria-pressed") === "true"`)
 	for _, one := range list {
@@ -88,6 +91,9 @@ func TestTheHour(t *testing.T) {
 			continue
 		}
 		s.play(one)
+	}
+	if asking.ctx.Err() == nil {
+		t.Error("the requests of the run before the first scene go on")
 	}
 	c.Auto(false)
 	s.begin("a")

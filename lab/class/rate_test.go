@@ -8,55 +8,6 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 )
 
-// Requests come at a rate until they are stopped or the next run begins, and the verdict comes then.
-func TestRequestsComeAtARate(t *testing.T) {
-	c := lesson(t)
-	plan := RunPlan{Strategy: "atomic", Store: "redis", Stock: 1000, Rate: 40}
-	if err := c.Fire(plan); err != nil {
-		t.Fatal(err)
-	}
-	servertest.Eventually(t, time.Minute, "many are sold", func() (bool, string) {
-		v := c.verdict()
-		return v.Sold > 40, fmt.Sprintf("%+v", v)
-	})
-	if v := c.verdict(); v.Code != "selling" {
-		t.Errorf("while requests come it says %+v", v)
-	}
-	if err := c.StopRate(); err != nil {
-		t.Error(err)
-	}
-	if v := c.rest(t); v.Code != "kept" || v.Sold < 40 {
-		t.Errorf("%+v", v)
-	}
-	if err := c.StopRate(); err == nil {
-		t.Error("a rate that has ended is stopped again")
-	}
-	for _, next := range []RunPlan{plan, {Strategy: "atomic", Store: "redis", Stock: 10, Requests: 2}} {
-		if err := c.Fire(next); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.rest(t)
-}
-
-// A request is due at its own time: none comes early, and a second at 50 a second has 50.
-func TestARateIsKept(t *testing.T) {
-	c := lesson(t)
-	if err := c.Fire(RunPlan{Strategy: "atomic", Store: "redis", Stock: 100, Rate: 50, Seconds: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if v := c.rest(t); v.Sold != 50 {
-		t.Errorf("%+v, want 50 sold", v)
-	}
-	c.look(func(s *State) {
-		first := s.token(nameOf(s.run, 1)).Fired
-		last := s.token(nameOf(s.run, 50)).Fired
-		if took := time.Duration(last-first) * time.Microsecond; took < 900*time.Millisecond {
-			t.Errorf("50 at 50 a second came within %v", took)
-		}
-	})
-}
-
 // Requests that would be too many at once are not sent, and that is said.
 func TestWhatIsNotSentIsCounted(t *testing.T) {
 	if testing.Short() {
@@ -109,13 +60,8 @@ func TestALongRateStaysSmall(t *testing.T) {
 		})
 	}
 	events = append(events, RunEvent{At: requests*1000 + 99, From: class, Seq: 3*requests + 1, Kind: crowd, Crowd: 5})
-	r := record(events)
+	r := record(events, drawnLatest)
 	page := pageOf(r.Frames)
-	for key, value := range page {
-		if value == "null" {
-			delete(page, key)
-		}
-	}
 	if n := under(page, "t:"); n != drawnLatest+1 || page["t:"+nameOf(1, 7)] == "" ||
 		page["t:"+nameOf(1, requests)] == "" {
 		t.Errorf("%d requests are drawn, want the last %d and number 7", n, drawnLatest)

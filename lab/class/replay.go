@@ -29,8 +29,12 @@ type Recording struct {
 	Verdict WallVerdict `json:"-"`
 }
 
-// maxFrames is about the largest number of frames of a recording. In a run with more events a frame has several.
-const maxFrames = 8000
+// maxFrames is the largest number of frames of a recording that has one for each event. One with more events has
+// fewFrames: a frame of a long run costs more.
+const (
+	maxFrames = 8000
+	fewFrames = 500
+)
 
 // maxRecording bounds what ReadRecording reads: a run of a class has some hundred kilobytes.
 const maxRecording = 64 << 20
@@ -84,7 +88,7 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 	if !began {
 		return nil, phrases.Error("no_recording")
 	}
-	return record(events), nil
+	return record(events, drawnLatest), nil
 }
 
 // check returns an error if e is not a valid event of a class.
@@ -100,17 +104,22 @@ func (e *RunEvent) check() error {
 	return nil
 }
 
-// record sorts the events by time, for viewers; the State does not need that.
-func record(events []RunEvent) *Recording {
+// record sorts the events by time, for viewers; the State does not need that. A page draws so many of the latest
+// requests.
+func record(events []RunEvent, drawn int) *Recording {
 	slices.SortStableFunc(events, func(a, b RunEvent) int { return cmp.Compare(a.At, b.At) })
 	s, shown := NewState(), View{}
+	s.most = drawn
 	r := &Recording{Frames: []Frame{}, Apps: []string{}, Servers: []string{}}
 	known := func(list *[]string, name string) {
-		if !slices.Contains(*list, name) {
+		if name != "" && !slices.Contains(*list, name) {
 			*list = append(*list, name)
 		}
 	}
-	every := 1 + len(events)/maxFrames
+	every := 1
+	if len(events) > maxFrames {
+		every = len(events) / fewFrames
+	}
 	for i, e := range events {
 		s.Apply(e)
 		if i%every == 0 || i == len(events)-1 {

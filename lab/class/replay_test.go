@@ -148,14 +148,15 @@ func TestARealRunIsRead(t *testing.T) {
 	c := lesson(t)
 	for _, plan := range []RunPlan{
 		{Strategy: "none", Store: "redis", Stock: 100, Requests: 20, ThinkMS: 50},
-		{Strategy: "atomic", Store: "redis", Stock: 10, Rate: 60, Seconds: 1},
+		{Strategy: "atomic", Store: "redis", Stock: 100, Rate: 60, Seconds: 1},
 	} {
 		if err := c.Fire(plan); err != nil {
 			t.Fatal(err)
 		}
 		seen := c.rest(t)
-		if code := map[string]string{"none": "race", "atomic": "kept"}[plan.Strategy]; seen.Code != code {
-			t.Errorf("%s: %+v, want %s", plan.Strategy, seen, code)
+		want := map[string]string{"none": "race", "atomic": "kept"}[plan.Strategy]
+		if seen.Code != want || seen.Sold != int64(plan.Requests+plan.Rate*plan.Seconds) {
+			t.Errorf("%s: %+v, want %s, and that each request has sold", plan.Strategy, seen, want)
 		}
 		text, err := c.recorder.read()
 		if err != nil {

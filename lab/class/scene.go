@@ -120,7 +120,7 @@ func (p *play) all(course func(*play)) {
 		return
 	}
 	course(p)
-	if p.await(p.ctx.Done(), func(s *State) bool { return s.unanswered == 0 }) {
+	if p.await(p.ctx.Done(), func(s *State) bool { return s.sums().unanswered == 0 }) {
 		p.stage(p.stops, false)
 	}
 }

@@ -12,32 +12,20 @@ import (
 // A State is the content of the wall, derived from events. Events are ordered by their source's numbers, and never
 // depend on other sources. So any interleaving of the sources gives the same State.
 //
-// Sums over all requests are updated incrementally, so that at 2,000 events a second a frame does not cost more for
-// finished requests.
-//
 // It is not safe for concurrent use.
 type State struct {
 	run     int
-	plans   map[int]RunEvent        // by run
-	reqs    map[string]*request     // of this run
-	latest  map[string]RunEvent     // latest event of each single-valued kind, by name
-	stocks  map[int][]stockLook     // of this and later runs, by number
-	faults  map[string][]RunEvent   // standing events of each server, by number
-	dropped map[int]map[place]gapOf // by run
+	plans   map[int]RunEvent         // by run
+	reqs    map[string]*request      // of this run
+	latest  map[string]RunEvent      // latest event of each single-valued kind, by name
+	stocks  map[int][]stockLook      // of this and later runs, by number
+	faults  map[string][]RunEvent    // standing events of each server, by number
+	dropped map[int]map[place]uint64 // by run, how many steps
+	leases  []RunEvent               // leased and freed, by number
 
-	// counted from reqs
-	last       int                  // the largest number of a request
-	open       map[string]*request  // not finished
-	unanswered int                  // requests without a reply
-	sellers    map[version][]string // the requests that sold, by the version that they had read
-	collisions int
-	tally      tally
-	batches    map[string]int // sales, by batch
-	leases     []RunEvent     // leased and freed, by number
-	newest     string         // the largest fencing token of a sale
-	fences     []string       // ascending
-	fenced     map[string]int
-	changed    []string // requests whose token changed since changes was called; may repeat
+	last   int   // the largest number of a request
+	summed *sums // of reqs; nil: an event has come since
+	most   int   // how many of the latest requests are drawn
 }
 
 type place struct {
@@ -45,8 +33,6 @@ type place struct {
 	boot int64
 	seq  uint64
 }
-
-type gapOf struct{ count uint64 }
 
 // A stockLook is one reading of the stock.
 type stockLook struct {
@@ -62,14 +48,21 @@ type request struct {
 	steps           []RunEvent // by source and number
 
 	seen *token          // derived from the above
-	text json.RawMessage // seen as JSON; nil: seen has changed
+	text json.RawMessage // seen as JSON, when it was drawn as
+	as   drawnAs
+}
+
+// A drawnAs has what the text of a token follows from.
+type drawnAs struct {
+	seen               *token
+	fence, than, twins int
 }
 
 // NewState returns the State before the first event.
 func NewState() *State {
 	s := &State{
 		plans: make(map[int]RunEvent), latest: make(map[string]RunEvent), stocks: make(map[int][]stockLook),
-		faults: make(map[string][]RunEvent), dropped: make(map[int]map[place]gapOf),
+		faults: make(map[string][]RunEvent), dropped: make(map[int]map[place]uint64), most: drawnLatest,
 	}
 	s.forget()
 	return s
@@ -77,10 +70,7 @@ func NewState() *State {
 
 // forget begins a run without requests.
 func (s *State) forget() {
-	s.reqs, s.open = make(map[string]*request), make(map[string]*request)
-	s.sellers = make(map[version][]string)
-	s.tally, s.batches, s.leases, s.newest = tally{}, make(map[string]int), nil, ""
-	s.last, s.unanswered, s.collisions, s.fences, s.fenced, s.changed = 0, 0, 0, nil, make(map[string]int), nil
+	s.reqs, s.leases, s.last, s.summed = make(map[string]*request), nil, 0, nil
 }
 
 // Apply adds an event.
@@ -103,9 +93,9 @@ func (s *State) Apply(e RunEvent) {
 		s.faults[e.Server] = insert(s.faults[e.Server], e, bySource)
 	case gap:
 		if s.dropped[e.Run] == nil {
-			s.dropped[e.Run] = make(map[place]gapOf)
+			s.dropped[e.Run] = make(map[place]uint64)
 		}
-		s.dropped[e.Run][place{e.From, e.Boot, e.Seq}] = gapOf{e.Count}
+		s.dropped[e.Run][place{e.From, e.Boot, e.Seq}] = e.Count
 	case leased, freed:
 		if run > 0 {
 			s.leases = insert(s.leases, e, bySource)
@@ -130,7 +120,7 @@ func (s *State) advance(run int) {
 	s.forget()
 	maps.DeleteFunc(s.plans, func(n int, _ RunEvent) bool { return n < run })
 	maps.DeleteFunc(s.stocks, func(n int, _ []stockLook) bool { return n < run })
-	maps.DeleteFunc(s.dropped, func(n int, _ map[place]gapOf) bool { return n < run })
+	maps.DeleteFunc(s.dropped, func(n int, _ map[place]uint64) bool { return n < run })
 }
 
 // change adds an event of a request.
@@ -141,107 +131,76 @@ func (s *State) change(e RunEvent) {
 		r = &request{}
 		s.reqs[id] = r
 		s.last = max(s.last, numberOf(id))
-		s.unanswered++
-	} else {
-		s.uncount(id, r)
 	}
 	switch e.Kind {
 	case fired:
 		r.fired = &e
 	case answered:
-		if r.answered == nil {
-			s.unanswered--
-		}
 		r.answered = &e
 	default:
 		r.steps = insert(r.steps, e, bySource)
 	}
-	r.seen = r.token(id)
-	s.redraw(id)
-	s.count(id, r)
+	r.seen, s.summed = r.token(id), nil
 }
 
-// count adds a request to the sums.
-func (s *State) count(id string, r *request) {
-	if r.seen.Phase != "done" {
-		s.open[id] = r
-	}
-	s.tallyReply(r, 1)
-	if digits := r.seen.Digits; r.seen.sold && byValue(digits, s.newest) > 0 {
-		s.newest = digits
-	}
-	if r.seen.sold && r.seen.version.epoch > 0 {
-		others := s.sellers[r.seen.version]
-		if len(others) > 0 {
-			s.collisions++
-		}
-		s.redraw(others...)
-		s.sellers[r.seen.version] = append(others, id)
-	}
-	if digits := r.seen.Digits; digits != "" {
-		if s.fenced[digits]++; s.fenced[digits] == 1 {
-			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
-			s.fences = slices.Insert(s.fences, at, digits)
-			if at < len(s.fences)-1 { // the ranks of larger ones change
-				s.redraw(slices.Collect(maps.Keys(s.reqs))...)
-			}
-		}
-	}
+// A sums has what follows from all requests of a run together.
+type sums struct {
+	tally
+	waiting, inside int
+	unanswered      int               // requests without a reply
+	sellers         map[version][]int // the requests that sold, by the version that they had read, in order
+	collisions      int
+	newest          string   // the largest fencing token of a sale
+	fences          []string // ascending
 }
 
-// uncount removes a request from the sums.
-func (s *State) uncount(id string, r *request) {
-	delete(s.open, id)
-	s.tallyReply(r, -1)
-	if others := s.sellers[r.seen.version]; slices.Contains(others, id) {
-		others = slices.DeleteFunc(others, func(o string) bool { return o == id })
-		if s.sellers[r.seen.version] = others; len(others) > 0 {
-			s.collisions--
-		}
-		s.redraw(others...)
+// sums returns the sums of the requests so far.
+func (s *State) sums() *sums {
+	if s.summed != nil {
+		return s.summed
 	}
-	if digits := r.seen.Digits; digits != "" {
-		if s.fenced[digits]--; s.fenced[digits] == 0 {
-			delete(s.fenced, digits)
-			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
-			if s.fences = slices.Delete(s.fences, at, at+1); at < len(s.fences) {
-				s.redraw(slices.Collect(maps.Keys(s.reqs))...)
-			}
-		}
+	all := &sums{sellers: make(map[version][]int)}
+	batches := make(map[string]bool)
+	for _, r := range s.reqs {
+		all.add(r, batches)
 	}
+	for _, numbers := range all.sellers {
+		slices.Sort(numbers)
+		all.collisions += len(numbers) - 1
+	}
+	slices.SortFunc(all.fences, byValue)
+	all.fences = slices.Compact(all.fences)
+	s.summed = all
+	return all
 }
 
-// redraw marks the tokens of requests as changed.
-func (s *State) redraw(ids ...string) {
-	for _, id := range ids {
-		if r := s.reqs[id]; r != nil {
-			r.text = nil
-			s.changed = append(s.changed, id)
-		}
+// add adds a request. batches has the batches that were counted as writes.
+func (all *sums) add(r *request, batches map[string]bool) {
+	t := r.seen
+	switch t.Phase {
+	case "done":
+	case "waits", "sent":
+		all.waiting++
+	default:
+		all.inside++
+	}
+	all.tally.add(r, batches)
+	if r.answered == nil {
+		all.unanswered++
+	}
+	if t.Digits != "" {
+		all.fences = append(all.fences, t.Digits)
+	}
+	if !t.sold {
+		return
+	}
+	if byValue(t.Digits, all.newest) > 0 {
+		all.newest = t.Digits
+	}
+	if t.version.epoch > 0 {
+		all.sellers[t.version] = append(all.sellers[t.version], t.N)
 	}
 }
-
-// changes returns, without repeats, the requests whose token may have changed since the last call.
-func (s *State) changes() []string {
-	slices.Sort(s.changed)
-	list := slices.Compact(s.changed)
-	s.changed = nil
-	return list
-}
-
-// expect sets all fencing tokens of the run in advance, so that no rank changes.
-func (s *State) expect(fences []string) {
-	s.fences = fences
-	for _, digits := range fences {
-		s.fenced[digits]++
-	}
-}
-
-// sold reports whether a request has sold.
-func (s *State) sold(id string) bool { r := s.reqs[id]; return r != nil && r.seen.sold }
-
-// drop removes a finished request that is not drawn. It stays in the sums.
-func (s *State) drop(id string) { delete(s.reqs, id) }
 
 // byValue compares fencing tokens, which have no leading zeros.
 func byValue(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
@@ -252,27 +211,29 @@ func (s *State) token(id string) *token {
 	if r == nil {
 		return nil
 	}
-	t := r.seen
-	t.Fence = 0
+	t, all := r.seen, s.sums()
+	t.Fence, t.Than = 0, 0
 	if t.Digits != "" {
-		rank, _ := slices.BinarySearchFunc(s.fences, t.Digits, byValue)
-		t.Fence = 1 + rank
+		t.Fence = all.rank(t.Digits)
 	}
-	t.Than = 0
-	if t.Outcome == "stale_fence" && byValue(s.newest, t.Digits) > 0 {
-		rank, _ := slices.BinarySearchFunc(s.fences, s.newest, byValue)
-		t.Than = 1 + rank
+	if t.Outcome == "stale_fence" && byValue(all.newest, t.Digits) > 0 {
+		t.Than = all.rank(all.newest)
 	}
-	t.Twin, t.With = t.sold && len(s.sellers[t.version]) > 1, nil
+	t.Twin, t.With = t.sold && len(all.sellers[t.version]) > 1, nil
 	if t.Twin {
-		for _, other := range s.sellers[t.version] {
-			if other != id && len(t.With) < mostTies {
-				t.With = append(t.With, numberOf(other))
+		for _, other := range all.sellers[t.version] {
+			if other != t.N && len(t.With) < mostTies {
+				t.With = append(t.With, other)
 			}
 		}
-		slices.Sort(t.With)
 	}
 	return t
+}
+
+// rank returns the rank of a fencing token, from 1.
+func (all *sums) rank(digits string) int {
+	at, _ := slices.BinarySearchFunc(all.fences, digits, byValue)
+	return 1 + at
 }
 
 // names returns the customers of requests, or their numbers.
@@ -482,12 +443,12 @@ func (s *State) View() View {
 		}
 	}
 	drawn := s.drawn()
-	s.changed = nil
 	window := int64(math.MaxInt64)
 	for id, r := range drawn {
-		if r.text == nil {
-			put("t:"+id, s.token(id))
-			r.text = v["t:"+id]
+		t := s.token(id)
+		if as := (drawnAs{t, t.Fence, t.Than, len(s.sums().sellers[t.version])}); as != r.as {
+			put("t:"+id, t)
+			r.text, r.as = v["t:"+id], as
 		}
 		v["t:"+id] = r.text
 		if r.seen.Fired > 0 {
@@ -510,7 +471,7 @@ func (s *State) View() View {
 			put(kind, e)
 		}
 	}
-	put("tally", s.tally)
+	put("tally", s.sums().tally)
 	if c := s.caption(); c != nil {
 		put("caption", c)
 	}
@@ -567,17 +528,18 @@ const (
 
 // drawn returns the requests that a page draws: all, or, if there are many, the latest and the longest in progress.
 func (s *State) drawn() map[string]*request {
-	if len(s.reqs) <= drawnLatest {
+	if len(s.reqs) <= s.most {
 		return s.reqs
 	}
-	drawn := make(map[string]*request, drawnLatest+drawnOpen)
-	for n := s.last; n > s.last-drawnLatest; n-- {
-		id := nameOf(s.run, n)
-		if r := s.reqs[id]; r != nil {
+	drawn := make(map[string]*request, s.most+drawnOpen)
+	var open []string
+	for id, r := range s.reqs {
+		if r.seen.N > s.last-s.most {
 			drawn[id] = r
+		} else if r.seen.Phase != "done" {
+			open = append(open, id)
 		}
 	}
-	open := slices.Collect(maps.Keys(s.open))
 	slices.SortFunc(open, func(a, b string) int { return cmp.Or(numberOf(a)-numberOf(b), cmp.Compare(a, b)) })
 	for _, id := range open[:min(len(open), drawnOpen)] {
 		drawn[id] = s.reqs[id]

@@ -19,9 +19,9 @@ type WallVerdict struct {
 
 // Verdict returns the verdict of a load's judge, or else that derived from the stock.
 func (s *State) Verdict() WallVerdict {
-	v := WallVerdict{Open: s.unanswered, Collisions: s.collisions}
-	for _, g := range s.dropped[s.run] {
-		v.Dropped += g.count
+	v := WallVerdict{Open: s.sums().unanswered, Collisions: s.sums().collisions}
+	for _, n := range s.dropped[s.run] {
+		v.Dropped += n
 	}
 	s.compare(&v)
 	if j := s.judged(); j != nil {

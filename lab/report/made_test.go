@@ -43,15 +43,8 @@ func cell(s lab.Scenario, c lab.Case) lab.Cell {
 		store = "redis" // its default
 	}
 	return lab.Cell{
-		Scenario:    s.Name,
-		Strategy:    c.Strategy,
-		Code:        c.Code,
-		Variant:     c.Label.EN,
-		Store:       store,
-		Predicted:   want,
-		Observed:    want.Outcome,
-		AsPredicted: true,
-		StartedAt:   began,
+		Scenario: s.Name, Strategy: c.Strategy, Code: c.Code, Variant: c.Label.EN, Store: store,
+		Predicted: want, Observed: want.Outcome, AsPredicted: true, StartedAt: began,
 		Evidence: []lab.Evidence{
 			{Kind: lab.Answer, Text: "A (app-7): sold, read 1, left 0, fence 900"},
 			{Kind: lab.Answer, Text: "B (app-9): sold, read 1, left 0, fence 300"},
@@ -79,28 +72,16 @@ func events() []lab.CaseEvent {
 			Text: "A was paused at before_write",
 		},
 		{
-			At:    at(4),
-			Until: at(1000),
-			Lane:  "lock",
-			Kind:  lab.Standing,
-			Who:   "A on app-7",
-			Text:  "the server has  as the holderA on app-7",
+			At: at(4), Until: at(1000), Lane: "lock", Kind: lab.Standing, Who: "A on app-7",
+			Text: "the server has  as the holderA on app-7",
 		},
 		{
-			At:    at(5),
-			Until: at(2800),
-			Lane:  "app-7",
-			Kind:  lab.Fault,
-			Text:  "app-7 was frozen <SIGSTOP>",
-			ZH:    "app-7 被冻结",
+			At: at(5), Until: at(2800), Lane: "app-7", Kind: lab.Fault, Text: "app-7 was frozen <SIGSTOP>",
+			ZH: "app-7 被冻结",
 		},
 		{
-			At:    at(1000),
-			Until: at(2000),
-			Lane:  "app-9",
-			Kind:  lab.Lease,
-			Who:   "B",
-			Text:  "B believed that it held the lock",
+			At: at(1000), Until: at(2000), Lane: "app-9", Kind: lab.Lease, Who: "B",
+			Text: "B believed that it held the lock",
 		},
 		{
 			At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0", To: "store",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
@@ -11,7 +12,7 @@ import (
 )
 
 // crowd is how many customers wait for one batch.
-const crowd = 30
+const crowd = 10
 
 // A heldBatch is an instance with a batch in progress: the sale of A is written, and the proxy holds back the store's
 // reply. A crowd waits for the next batch.
@@ -20,7 +21,7 @@ type heldBatch struct {
 	proxy *wire.Proxy
 	apps  []*lab.App // the first has the batches
 	a     *lab.Call
-	crowd *lab.Crowd
+	crowd []*lab.Call
 	held  *wire.Snare
 }
 
@@ -28,14 +29,45 @@ type heldBatch struct {
 func holdABatch(b *lab.Testbed, units int64) *heldBatch {
 	need := lab.Need(b.Store())
 	h := &heldBatch{b: b, proxy: b.Proxy(need)}
-	h.apps = b.Apps(2, b.Via(need), lab.MergeQueue(crowd))
+	h.apps = b.Apps(2, b.Via(need), fmt.Sprintf("STOCK_MERGE_QUEUE=%d", crowd))
 	b.Stock(units)
 	b.Require(b.Sell(h.apps[0], "W", lab.Request{}).Outcome == loadtest.Accepted, "W is served")
 	h.held = b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: h.lastMessage()})
 	h.a = b.Begin(h.apps[0], "A", lab.Request{Wait: lab.For(lab.Patience)})
 	b.Sprung(h.held, "reply-to-a-is-held")
-	h.crowd = b.Gather(h.apps[0], "C", crowd)
+	h.gather()
 	return h
+}
+
+// gather sends a crowd that waits for the next batch. It needs no clock to see that they wait: of one customer more
+// than the queue has room for, one is refused at once. That one is not part of the crowd.
+func (h *heldBatch) gather() {
+	h.crowd = come(h.b, h.apps[0], "C", crowd+1)
+	away := -1
+	h.b.Eventually("the queue for the batch is full", func() bool {
+		away = slices.IndexFunc(h.crowd, (*lab.Call).Answered)
+		return away >= 0
+	})
+	h.b.Require(h.crowd[away].Reply().Problem == "overloaded", "one is turned away: the others wait")
+	h.crowd = slices.Delete(h.crowd, away, away+1)
+}
+
+// come sends n customers, called who1, who2 and so on, to an instance.
+func come(b *lab.Testbed, app *lab.App, who string, n int) (calls []*lab.Call) {
+	for i := range n {
+		calls = append(calls, b.Begin(app, fmt.Sprint(who, i+1), lab.Request{Wait: lab.For(lab.Patience)}))
+	}
+	return calls
+}
+
+// answered returns how many of them are told that: a problem, or an outcome.
+func answered(calls []*lab.Call, told string) (n int) {
+	for _, c := range calls {
+		if r := c.Reply(); r.Problem == told || r.Problem == "" && string(r.Outcome) == told {
+			n++
+		}
+	}
+	return n
 }
 
 // lastMessage matches the message that commits a batch of the case's SKU.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lab"
+	"example.com/stock/loadtest"
 )
 
 // longLease outlasts its case.
@@ -59,25 +60,11 @@ func (l *naiveLock) gives() {
 // lock polls until it has the key or ctx ends, and reports whether it has the key.
 func (l *naiveLock) lock(ctx context.Context) (bool, error) {
 	for {
-		switch ok, err := l.try(ctx); {
-		case over(ctx):
-			return false, nil
-		case err != nil || ok:
+		ok, err := l.try(l.b.Ctx)
+		if ok || err != nil || loadtest.Sleep(ctx, 5*time.Millisecond) != nil {
 			return ok, err
 		}
-		select {
-		case <-ctx.Done():
-			return false, nil
-		case <-time.After(5 * time.Millisecond):
-		}
 	}
-}
-
-// over reports whether ctx has ended, or will at this moment: the connection has the same deadline, and can report it
-// first.
-func over(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (l *naiveLock) try(ctx context.Context) (bool, error) {

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -102,14 +101,6 @@ func TestOnlyAnInstanceOutlivesItsLease(t *testing.T) {
 			t.Errorf("%s: %v, want %v", row.f, got, row.want)
 		}
 	}
-}
-
-func ExampleFault_String() {
-	fmt.Println(Fault{Kind: Slow, Target: link("app-1", "redis"), For: 2 * time.Second, By: 50 * time.Millisecond})
-	fmt.Println(Fault{Kind: Silence, Target: link("app-1", "redis"), For: 2 * time.Second, Way: toServer})
-	// Output:
-	// slow app-1~redis for 2s, by 50ms each way
-	// silence app-1~redis for 2s, to the server
 }
 
 const wantPlan = `   1  quiet for 1.195s, then silence orders-1~zookeeper for 4.471s, both ways

@@ -21,14 +21,8 @@ func bought(id string, quantity, read int64, v uint64, outcome loadtest.Outcome)
 		r.OrderID, r.Receipt = "o"+id, &loadtest.Receipt{Read: read, Remaining: read - quantity, Version: v, Epoch: 1}
 	}
 	return r, loadtest.Order{
-		OrderID:   "o" + id,
-		RequestID: id,
-		SKU:       "s",
-		Quantity:  quantity,
-		Read:      read,
-		Remaining: read - quantity,
-		Version:   v,
-		Epoch:     1,
+		OrderID: "o" + id, RequestID: id, SKU: "s", Quantity: quantity, Read: read, Remaining: read - quantity,
+		Version: v, Epoch: 1,
 	}
 }
 
@@ -38,6 +32,7 @@ func TestTheInvariant(t *testing.T) {
 	b, ob := bought("b", 3, 8, 1, loadtest.Accepted)
 	unknown, _ := bought("b", 3, 8, 1, loadtest.Unknown)
 	stale, os := bought("b", 3, 10, 0, loadtest.Accepted)
+	both, either, first := []loadtest.Record{a, b}, []loadtest.Record{a, unknown}, []loadtest.Order{oa}
 	for _, row := range []struct {
 		name    string
 		records []loadtest.Record
@@ -46,30 +41,9 @@ func TestTheInvariant(t *testing.T) {
 		want    Result // of which the sums and the number of units are looked at
 		breaks  string
 	}{
-		{
-			"whole",
-			[]loadtest.Record{a, b},
-			[]loadtest.Order{oa, ob},
-			5,
-			Result{SoldUnits: 5},
-			"",
-		},
-		{
-			"an unknown outcome that sold",
-			[]loadtest.Record{a, unknown},
-			[]loadtest.Order{oa, ob},
-			5,
-			Result{SoldUnits: 5, Found: 1},
-			"",
-		},
-		{
-			"an unknown outcome that did not",
-			[]loadtest.Record{a, unknown},
-			[]loadtest.Order{oa},
-			8,
-			Result{SoldUnits: 2},
-			"",
-		},
+		{"whole", both, []loadtest.Order{oa, ob}, 5, Result{SoldUnits: 5}, ""},
+		{"an unknown outcome that sold", either, []loadtest.Order{oa, ob}, 5, Result{SoldUnits: 5, Found: 1}, ""},
+		{"an unknown outcome that did not", either, first, 8, Result{SoldUnits: 2}, ""},
 		{
 			"an order without a deduction",
 			[]loadtest.Record{a, stale},
@@ -81,19 +55,11 @@ func TestTheInvariant(t *testing.T) {
 		{
 			"a deduction without an order",
 			[]loadtest.Record{a},
-			[]loadtest.Order{oa},
-			5,
+			first, 5,
 			Result{SoldUnits: 2, NotOrdered: 3},
 			"3 units vanished",
 		},
-		{
-			"accepted without an order",
-			[]loadtest.Record{a, b},
-			[]loadtest.Order{oa},
-			5,
-			Result{SoldUnits: 5, Lost: 1},
-			"phantoms: 1",
-		},
+		{"accepted without an order", both, first, 5, Result{SoldUnits: 5, Lost: 1}, "phantoms: 1"},
 	} {
 		sold := int64(0)
 		for _, o := range row.orders {
@@ -115,12 +81,8 @@ func TestTheInvariant(t *testing.T) {
 		l := newResult("redis-watchdog", "redis")
 		l.add(turn)
 		got := Result{
-			SoldUnits:   l.SoldUnits,
-			Found:       l.Found,
-			NotDeducted: l.NotDeducted,
-			NotOrdered:  l.NotOrdered,
-			Lost:        l.Lost,
-			Breaks:      l.Breaks,
+			SoldUnits: l.SoldUnits, Found: l.Found, NotDeducted: l.NotDeducted, NotOrdered: l.NotOrdered, Lost: l.Lost,
+			Breaks: l.Breaks,
 		}
 		if !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
@@ -204,40 +166,5 @@ func TestUnsuited(t *testing.T) {
 		loadtest.Strategy{Reason: "down", Promise: loadtest.Promise{Scope: loadtest.Cluster, Fenced: true}},
 	); !strings.Contains(got.EN, "down") {
 		t.Errorf("not available: %q", got)
-	}
-}
-
-// A report is whole in both languages, and its columns stand below their heads.
-func TestAReportInBothLanguages(t *testing.T) {
-	l := newResult("redis-watchdog", "redis")
-	fault := Fault{Kind: Silence, Target: "app-1~redis", For: time.Second, Way: toServer}
-	report := Report{
-		LeftOut:  []LeftOut{{"none", unsuited(loadtest.Strategy{Promise: loadtest.Promise{Scope: loadtest.Nowhere}})}},
-		Results:  []Result{l},
-		Injected: []Injected{{Kind: Silence, Target: fault.Target, Text: fault.Said(), Error: "EOF"}},
-		Health:   Health{LimitMS: 1, Last: words.Text{EN: "the order service sells nothing", ZH: "什么都没有卖出"}},
-	}
-	for lang, want := range map[string]string{"en": "VIOLATED (seed 0):", "zh": "不成立（种子 0）："} {
-		var text strings.Builder
-		Writer{&text, lang}.Report(&report)
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("%s:\n%s", lang, text.String())
-		}
-		if lang == "en" {
-			continue
-		}
-		widths := map[int]bool{}
-		for line := range strings.Lines(text.String()) {
-			if strings.Contains(line, "断链") || strings.Contains(line, "redis-watchdog") ||
-				strings.HasPrefix(strings.TrimSpace(line), "合计") {
-				widths[words.Columns(line)] = true
-			}
-			if strings.Contains(line, "silence") || strings.Contains(line, " for ") {
-				t.Errorf("English: %s", line)
-			}
-		}
-		if len(widths) != 1 {
-			t.Errorf("widths of the lines of the table: %v\n%s", widths, text.String())
-		}
 	}
 }

@@ -451,11 +451,10 @@ function words() {
     if (b.dataset.scene === plan?.scene) b.setAttribute('aria-current', 'true')
     else b.removeAttribute('aria-current')
   }
-  const drawn = store.get('drawn')
   const latest = store.get('drawn_last')
   const unsent = store.get('rate')?.count
   put(at('dropped'), [
-    v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }), drawn && t('drawn', drawn),
+    v.dropped && t('dropped', { n: v.dropped }), unsent && t('unsent', { n: unsent }),
     latest && t('drawn_last', latest),
   ].filter(Boolean).join(' '))
   at('dropped').hidden = at('dropped').textContent === ''
