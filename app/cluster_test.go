@@ -48,16 +48,11 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			if full == "yes" {
-				servertest.Eventually(
-					t,
-					time.Minute,
-					"/readyz says that the cluster is down",
-					func() (bool, string) {
-						r := i.ask(http.MethodGet, "/readyz")
-						told := backendOf(r, "redis")
-						return !told.Up && strings.Contains(told.Reason, "its cluster is down"), r.body
-					},
-				)
+				servertest.Eventually(t, time.Minute, "/readyz says that the cluster is down", func() (bool, string) {
+					r := i.ask(http.MethodGet, "/readyz")
+					told := backendOf(r, "redis")
+					return !told.Up && strings.Contains(told.Reason, "its cluster is down"), r.body
+				})
 				for _, ofLost := range []bool{false, true} {
 					if r := sell(ofLost); name(r) != "backend_down" {
 						t.Errorf("%d %s, want backend_down", r.status, r.body)
@@ -65,16 +60,11 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				}
 			} else {
 				up := i.neverDown(t, "redis")
-				servertest.Eventually(
-					t,
-					time.Minute,
-					"/readyz says about which part of the slots gives no answer",
-					func() (bool, string) {
-						r := i.ask(http.MethodGet, "/readyz")
-						told := backendOf(r, "redis")
-						return told.Up && strings.Contains(told.Warning, loss), r.body
-					},
-				)
+				servertest.Eventually(t, time.Minute, "/readyz names the lost part", func() (bool, string) {
+					r := i.ask(http.MethodGet, "/readyz")
+					told := backendOf(r, "redis")
+					return told.Up && strings.Contains(told.Warning, loss), r.body
+				})
 				for range 20 {
 					if r := sell(false); r.status != 200 {
 						t.Errorf("another master's SKU: %d %s, want 200", r.status, r.body)

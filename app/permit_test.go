@@ -45,9 +45,7 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 			[]string{"redis-rlock", "redis-watchdog", "segmented"},
 			[]any{"&*"},
 		},
-		{
-			"no MULTI", []any{"&*", "+@all", "-multi"}, "+multi", []string{"redis-setnx-watch"}, []any{"+multi"},
-		},
+		{"no MULTI", []any{"&*", "+@all", "-multi"}, "+multi", []string{"redis-setnx-watch"}, []any{"+multi"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,10 +56,7 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 			for _, entry := range list {
 				s, _ := entry.(map[string]any)
 				name, reason := fmt.Sprint(s["name"]), fmt.Sprint(s["reason"])
-				is := false
-				for _, denied := range row.denied {
-					is = is || denied == name
-				}
+				is := slices.Contains(row.denied, name)
 				if told := strings.Contains(reason, row.right); told != is {
 					t.Errorf("%s: available %v, reason %s; want it denied: %t", name, s["available"], reason, is)
 				}

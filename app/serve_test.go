@@ -184,20 +184,6 @@ func (i *instance) ready(t *testing.T, names ...string) {
 	})
 }
 
-// looks waits until each named backend was probed twice more: the second of these probes has seen all that was done
-// before the call.
-func (i *instance) looks(t *testing.T, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		for range 2 {
-			before := i.app.backends[name].Latency() // differs from probe to probe
-			servertest.Eventually(t, time.Minute, name+" is probed", func() (bool, string) {
-				return i.app.backends[name].Latency() != before, before.String()
-			})
-		}
-	}
-}
-
 // insist asks again while the instance says that a server is down, for a minute at most: on a busy computer a probe may
 // be late twice. Nothing was done then, and a client would ask again.
 func (i *instance) insist(method, path string) (r reply) {
@@ -399,9 +385,8 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 	}
 	defer conn.Close()
 	var got int
-	if err := conn.QueryRowContext(t.Context(), "SELECT GET_LOCK(CONCAT('stock.migrate.', MD5(DATABASE())), 0)").
-		Scan(&got); err != nil ||
-		got != 1 {
+	lock := "SELECT GET_LOCK(CONCAT('stock.migrate.', MD5(DATABASE())), 0)"
+	if err := conn.QueryRowContext(t.Context(), lock).Scan(&got); err != nil || got != 1 {
 		t.Fatalf("%d, %v", got, err)
 	}
 	i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--mysql-dsn="+dsn, "--seed-sku="+own(t))...)

@@ -47,20 +47,15 @@ func (b *till) sell(n int, from ...*instance) map[string]bool {
 func (b *till) lost(t *testing.T, from ...*instance) {
 	t.Helper()
 	for _, i := range from {
-		servertest.Eventually(
-			t,
-			30*time.Second,
-			"/readyz says that "+b.store+" has lost its data",
-			func() (bool, string) {
-				for _, seller := range from {
-					if r := seller.ask(http.MethodPost, b.deduct()); r.status == http.StatusOK {
-						b.accepted.Add(1)
-					}
+		servertest.Eventually(t, 30*time.Second, b.store+" has lost its data", func() (bool, string) {
+			for _, seller := range from {
+				if r := seller.ask(http.MethodPost, b.deduct()); r.status == http.StatusOK {
+					b.accepted.Add(1)
 				}
-				r := i.ask(http.MethodGet, "/readyz")
-				return strings.Contains(r.body, b.store+" has lost its data"), r.body
-			},
-		)
+			}
+			r := i.ask(http.MethodGet, "/readyz")
+			return strings.Contains(r.body, b.store+" has lost its data"), r.body
+		})
 	}
 }
 
@@ -108,8 +103,10 @@ func (b *till) refused(t *testing.T, instances ...*instance) {
 // instances at once.
 func TestRedisComesBackEmpty(t *testing.T) {
 	t.Parallel()
-	url, db := emptyRedis(t, 1)
-	args := backends(url, "--redis-timeout=5s")
+	addr := servers.Redis(t).Addr
+	db := redis.NewClient(&redis.Options{Addr: addr, DB: 1}) // for this test alone
+	defer db.Close()
+	args := backends("--redis-url=redis://"+addr+"?db=1", "--redis-timeout=5s")
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis")
 	b.ready(t, "redis")
@@ -137,62 +134,4 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	for _, i := range []*instance{a, b, c} {
 		i.ready(t, "redis")
 	}
-}
-
-// Three instances that start at the same moment on empty stores agree on one origin, and seed each store once.
-func TestFirstStartSeedsOnce(t *testing.T) {
-	t.Parallel()
-	empty := servers.MariaDB(t) // without a schema
-	url, _ := emptyRedis(t, 2)
-	args := backends(url, "--redis-timeout=5s", "--mysql-dsn="+empty)
-	var all []*instance
-	for range 3 {
-		all = append(all, begin(t, args...))
-	}
-	for _, i := range all {
-		i.ready(t, "redis", "mysql")
-	}
-	for _, store := range []string{"redis", "mysql"} {
-		x := &till{sku: "stock", store: store}
-		x.sell(40, all...)
-		x.is(t, all[0], 100, 0)
-		if r := all[1].must(t, http.MethodGet, x.path(), 200); r.field("version") != 101.0 {
-			t.Errorf("%s, want version 101, as after one seeding and 100 sales", r.body)
-		}
-	}
-}
-
-// A person sets the stock of an empty Redis before any probe has noticed the loss: that is as good as after.
-func TestSetBeforeTheLossIsNoticed(t *testing.T) {
-	t.Parallel()
-	url, db := emptyRedis(t, 5)
-	args := backends(url, "--redis-timeout=5s")
-	a, b := begin(t, args...), begin(t, args...)
-	a.ready(t, "redis")
-	b.ready(t, "redis")
-	x := &till{sku: "stock", store: "redis"}
-	for range 2 {
-		if err := db.FlushDB(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
-		x.accepted.Store(0)
-		x.sell(4, a, b)
-		x.is(t, b, 5, 0)
-		b.looks(t, "redis") // it was not asked to set it
-		a.ready(t, "redis")
-		b.ready(t, "redis")
-		if r := b.must(t, http.MethodPost, "/deduct_stock_atomic", 409); r.field("type") != "/problems/sold_out" {
-			t.Errorf("%s, want sold_out", r.body)
-		}
-	}
-}
-
-// emptyRedis is the flag of an empty database of the shared Redis, for this test alone, and a client of it.
-func emptyRedis(t *testing.T, n int) (flag string, db *redis.Client) {
-	t.Helper()
-	addr := servers.Redis(t).Addr
-	db = redis.NewClient(&redis.Options{Addr: addr, DB: n})
-	t.Cleanup(func() { _ = db.Close() })
-	return fmt.Sprintf("--redis-url=redis://%s?db=%d", addr, n), db
 }

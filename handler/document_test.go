@@ -1,14 +1,21 @@
 package handler_test
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gin-gonic/gin"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"example.com/stock/handler"
 )
@@ -23,18 +30,35 @@ type document struct {
 			}
 		}
 	}
+	schemas *jsonschema.Compiler
 }
 
 type operation struct {
 	OperationID string `json:"operationId"`
 	Security    []any
+	Responses   map[string]struct {
+		Ref string `json:"$ref"`
+	}
 }
 
+// served is the document as it is served. It is asked for once: to make and read it for each reply took two thirds of
+// the time of all tests.
+var served = sync.OnceValues(func() (d document, err error) {
+	w := httptest.NewRecorder()
+	build(&fakeService{}, nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil {
+		return d, err
+	}
+	whole, err := jsonschema.UnmarshalJSON(w.Body)
+	d.schemas = jsonschema.NewCompiler()
+	return d, errors.Join(err, d.schemas.AddResource("openapi.json", whole))
+})
+
 // documented returns the document, and its operations by "METHOD /path".
-func documented(t *testing.T, url string) (document, map[string]operation) {
+func documented(t *testing.T) (document, map[string]operation) {
 	t.Helper()
-	var d document
-	if err := json.Unmarshal(ask(t, http.MethodGet, url+"/openapi.json", "").body, &d); err != nil {
+	d, err := served()
+	if err != nil {
 		t.Fatal(err)
 	}
 	found := make(map[string]operation)
@@ -49,10 +73,52 @@ func documented(t *testing.T, url string) (document, map[string]operation) {
 	return d, found
 }
 
+// conform checks a body in JSON against the document: against the schema of its operation and status, or that of a
+// problem.
+func conform(t *testing.T, r reply) {
+	t.Helper()
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if len(r.body) == 0 || !strings.HasSuffix(media, "json") {
+		return
+	}
+	schema := "/components/responses/Problem"
+	_, found := documented(t)
+	for name, o := range found {
+		method, path, _ := strings.Cut(name, " ")
+		parameter := regexp.MustCompile(`\{\w+\}`)
+		whole := regexp.MustCompile("^" + parameter.ReplaceAllString(path, "[^/]+") + "$")
+		if r.Request.Method != method || !whole.MatchString(r.Request.URL.EscapedPath()) {
+			continue
+		}
+		status := strconv.Itoa(r.StatusCode)
+		if response, own := o.Responses[status]; own {
+			of := "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + strings.ToLower(method)
+			schema = cmp.Or(strings.TrimPrefix(response.Ref, "#"), of+"/responses/"+status)
+		}
+	}
+	fits(t, schema+"/content/"+strings.ReplaceAll(media, "/", "~1")+"/schema", r.body)
+}
+
+// fits checks a text against a schema of the document.
+func fits(t *testing.T, schema string, body []byte) {
+	t.Helper()
+	d, _ := documented(t)
+	compiled, err := d.schemas.Compile("openapi.json#" + schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err == nil {
+		err = compiled.Validate(instance)
+	}
+	if err != nil {
+		t.Errorf("does not conform to %s: %v\n%s", schema, err, body)
+	}
+}
+
 // Every route is an operation of the document, and the other way round. HEAD goes without saying, where there is GET.
 func TestTheDocumentHasEveryRoute(t *testing.T) {
-	url, _ := everyRoute(t)
-	_, found := documented(t, url)
+	_, found := documented(t)
 	parameter := regexp.MustCompile(`:(\w+)`)
 	var routes []string
 	for _, engine := range engines() {
@@ -77,7 +143,7 @@ func TestTheDocumentHasEveryRoute(t *testing.T) {
 // Who has no admin token is refused where the document asks for one, and nowhere else.
 func TestTheDocumentSaysWhatNeedsTheToken(t *testing.T) {
 	url, _ := everyRoute(t)
-	_, found := documented(t, url)
+	_, found := documented(t)
 	in := strings.NewReplacer("{sku}", "stock", "{strategy}", "redis-watchdog", "{key}", "stock", "{request}", "r:2",
 		"{name}", "sold_out", "{order_id}", order().ID)
 	for name, o := range found {
@@ -95,8 +161,7 @@ func TestTheDocumentSaysWhatNeedsTheToken(t *testing.T) {
 
 // The document names every type of problem that the table has, and no other.
 func TestTheDocumentNamesEveryProblem(t *testing.T) {
-	url, _ := everyRoute(t)
-	d, _ := documented(t, url)
+	d, _ := documented(t)
 	var known []string
 	for _, name := range handler.ProblemNames() {
 		known = append(known, "/problems/"+name)

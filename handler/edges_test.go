@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +111,7 @@ func TestLimitsAreExact(t *testing.T) {
 		{http.MethodGet, "/v1/stock/a/orders", limit, 100},
 		{http.MethodGet, "/v1/stock/a/orders?limit=1000", limit, 1000},
 		{http.MethodGet, "/v1/stock/a/orders?limit=1001", limit, nil},
+		{http.MethodGet, "/v1/stock/a/orders?cursor=17", func() any { return d.cursor }, "17"},
 		{http.MethodPut, "/v1/stock/a?quantity=-1", stock, nil},
 		{http.MethodPut, "/v1/stock/a?quantity=0", stock, int64(0)},
 		{http.MethodPut, fmt.Sprintf("/v1/stock/a?quantity=%d", service.MaxStock), stock, int64(service.MaxStock)},
@@ -246,20 +248,19 @@ func TestTheMetricsSayWhatIsRefusedAndWhetherItIsReady(t *testing.T) {
 	}
 }
 
-// The cursor of the page is the one that was asked for.
-func TestTheCursorIsPassedOn(t *testing.T) {
-	d := new(fakeService)
-	record(build(d, nil), http.MethodGet, "/v1/stock/a/orders?cursor=17", "")
-	if d.cursor != "17" {
-		t.Errorf("cursor %q, want 17", d.cursor)
+// A request that came before the instance drains, and is answered while it does, is the last one on its connection:
+// what comes after it would not be answered.
+func TestDrainingBeginsDuringARequest(t *testing.T) {
+	var draining atomic.Bool
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		draining.Store(true)
+		return receipt(), nil
+	}}
+	s := serve(t, d, func(c *handler.Config) { c.Draining = draining.Load })
+	if r := ask(t, http.MethodGet, s.URL+"/livez", ""); r.Close {
+		t.Error("the connection ends although nothing is draining")
 	}
-}
-
-// A name of 40 bytes is shown whole. A longer one is cut, and says so.
-func TestWhatFitsIsNotCut(t *testing.T) {
-	h := build(new(fakeService), nil)
-	for length, want := range map[int]string{40: strings.Repeat("x", 40), 41: strings.Repeat("x", 40) + "..."} {
-		body := record(h, http.MethodPost, "/deduct_stock_zk?"+strings.Repeat("x", length)+"=1", "").Body.Bytes()
-		wantFields(t, body, map[string]string{"field": `"` + want + `"`})
+	if r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk?sku=a", ""); r.StatusCode != http.StatusOK || !r.Close {
+		t.Errorf("%d %s, connection closed: %v", r.StatusCode, r.body, r.Close)
 	}
 }

@@ -67,7 +67,6 @@ func TestRepliesToKeys(t *testing.T) {
 		if got := r.Header.Get("Idempotent-Replayed"); r.StatusCode != http.StatusOK || (got == "true") != replayed {
 			t.Errorf("replayed %t: %d, header %q", replayed, r.StatusCode, got)
 		}
-		conform(t, "Sale", r.body)
 	}
 	for err, want := range map[error]struct {
 		status int

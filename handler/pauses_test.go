@@ -55,13 +55,11 @@ func TestPausesAreListedAndReleased(t *testing.T) {
 		len(list.Pauses) != 1 {
 		t.Fatal(err, list)
 	}
-	conform(t, "Pause", list.Pauses[0])
 	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/lab/pauses/r:2", "", admin...), 404, "not_paused")
 	r := ask(t, http.MethodDelete, s.URL+"/v1/lab/pauses/r:1", "", admin...)
 	if r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, r.body)
 	}
-	conform(t, "Pause", r.body)
 	wantProblem(t, ask(t, http.MethodDelete, s.URL+"/v1/lab/pauses/r:1", "", admin...), 404, "not_paused")
 	if r := ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...); string(r.body) != `{"pauses":[]}` {
 		t.Errorf("%s, want an empty list", r.body)

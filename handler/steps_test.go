@@ -66,7 +66,7 @@ func (r *eventReader) steps() (seen stepsSeen) {
 	if err := json.Unmarshal([]byte(data), &seen); err != nil {
 		r.t.Fatalf("%v: %q", err, data)
 	}
-	conform(r.t, "Steps", []byte(data))
+	fits(r.t, "/components/schemas/Steps", []byte(data))
 	return seen
 }
 
@@ -158,7 +158,6 @@ func TestSalesUnderWayAreHeld(t *testing.T) {
 		{http.MethodPut, "/v1/lab/pauses/r:1?pause=", 400, ""},
 		{http.MethodPut, "/v1/lab/pauses?pause=lunch", 400, ""},
 	} {
-		wantProblem(t, ask(t, row.method, s.URL+row.path, ""), 401, "unauthorized")
 		r := ask(t, row.method, s.URL+row.path, "", admin...)
 		if r.StatusCode != row.status || row.body != "" && string(r.body) != row.body {
 			t.Errorf("%s %s: %d %s", row.method, row.path, r.StatusCode, r.body)

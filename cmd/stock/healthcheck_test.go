@@ -4,8 +4,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -21,22 +19,13 @@ func TestHealthcheckAsksTheAddressOfTheSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "stock.yaml")
-	if err := os.WriteFile(file, []byte("addr: :"+port+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	t.Setenv("STOCK_CONFIG", file(t, "stock.yaml", "addr: :"+port+"\n"))
+	if _, _, err := run(t.Context(), "healthcheck"); err != nil {
+		t.Error(err)
 	}
-	for _, row := range []struct{ name, value string }{
-		{"STOCK_ADDR", ":" + port},
-		{"STOCK_ADDR", "0.0.0.0:" + port},
-		{"STOCK_ADDR", "127.0.0.1:" + port},
-		{"STOCK_CONFIG", file},
-	} {
-		t.Run(row.value, func(t *testing.T) {
-			t.Setenv(row.name, row.value)
-			if _, _, err := run(t.Context(), "healthcheck"); err != nil {
-				t.Error(err)
-			}
-		})
+	t.Setenv("STOCK_ADDR", "0.0.0.0:"+port)
+	if _, _, err := run(t.Context(), "healthcheck"); err != nil {
+		t.Error(err)
 	}
 	t.Setenv("STOCK_ADDR", "127.0.0.1:1")
 	if _, _, err := run(t.Context(), "healthcheck"); err == nil {

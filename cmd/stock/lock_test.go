@@ -335,24 +335,33 @@ func TestSegmentsOf(t *testing.T) {
 	}
 }
 
-// How long a lock is held is what the instance says: its clock may be hours away from this computer's.
-func TestLockIsListedByTheClockOfTheInstance(t *testing.T) {
+// What an instance answers about its locks is printed: the holders, the segments, and after an eviction the stores. How
+// long a lock is held is what the instance says: its clock may be hours away from this computer's.
+func TestLocksOfAnInstance(t *testing.T) {
 	t.Parallel()
 	held := fmt.Sprintf(`{"who":"app-1/r","since":%q,"since_ms":90061.0,"fence":7}`,
 		time.Now().Add(-2*time.Hour).Format(time.RFC3339Nano))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.Method == http.MethodDelete {
-			_, _ = fmt.Fprintf(w, `{"fence":8,"evicted":%s}`, held)
-			return
+		switch request := r.Method + " " + r.URL.Path; request {
+		case "GET /v1/locks/segmented/book":
+			_, _ = fmt.Fprintf(w, `{"segments":[{"key":"book#3","holder":%s}]}`, held)
+		case "DELETE /v1/locks/segmented/book#3":
+			_, _ = fmt.Fprintf(w, `{"fence":8,"evicted":%s,"stores":{"redis":"raised"}}`, held)
+		default:
+			t.Errorf("asked to %s", request)
 		}
-		_, _ = fmt.Fprintf(w, `{"holder":%s}`, held)
 	}))
 	t.Cleanup(server.Close)
-	for _, command := range []string{"ls", "evict"} {
-		out, _, err := run(t.Context(), "lock", command, "redis-watchdog", "book", "--url", server.URL)
-		if err != nil || !strings.Contains(out, "1m30s") {
-			t.Errorf("%s: %v, %q; want it held for 1m30s", command, err, out)
+	for args, want := range map[string][]string{
+		"ls segmented book":      {"book#3", "app-1/r", "1m30s", "7"},
+		"evict segmented book#3": {"evicted app-1/r", "1m30s", "fence 7", "store redis: raised"},
+	} {
+		args := append([]string{"lock"}, strings.Fields(args)...)
+		out, _, err := run(t.Context(), append(args, "--url", server.URL)...)
+		for _, text := range want {
+			if err != nil || !strings.Contains(out, text) {
+				t.Errorf("%s: %v, %q; want %q", args, err, out, text)
+			}
 		}
 	}
 }

@@ -9,9 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -25,7 +23,6 @@ import (
 
 var (
 	servers servertest.Shared
-	cluster sharedCluster
 	program stacktest.Program // a race in it is an exit status
 	// plain is the program of the instances.
 	plain = stacktest.Program{Plain: true}
@@ -43,7 +40,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil { // most of these tests wait for processes
 		panic(err)
 	}
-	goleak.VerifyTestMain(servers.Around(cluster.around(m)), goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(servers.Around(m), goleak.Cleanup(func(code int) {
 		http.DefaultClient.CloseIdleConnections()
 		os.Exit(code)
 	}))
@@ -56,105 +53,26 @@ type group struct {
 	front *server.Server
 }
 
-// A sharedCluster has servers of all kinds for tests that do not harm them. Each test has its own instances there, and
-// should have its own SKUs. The servers start when a test first asks.
-type sharedCluster struct {
-	mu    sync.Mutex
-	stack *stack.Stack
-}
-
-type runner func() int
-
-func (r runner) Run() int { return r() }
-
-// around wraps m: its Run runs the tests and stops the servers.
-func (s *sharedCluster) around(m interface{ Run() int }) interface{ Run() int } {
-	return runner(func() int {
-		code := m.Run()
-		if s.stack == nil {
-			return code
-		}
-		if err := s.stack.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
-		return code
+// startServers starts servers of these kinds for instances of a program, and skips the test if one is not installed. As
+// nobody harms the servers, a time-out would only mean that the computer is busy.
+func startServers(t *testing.T, p *stacktest.Program, want []server.Kind) *stack.Stack {
+	t.Helper()
+	s := stacktest.Start(t, stack.Options{
+		Options: server.Options{Want: want, AOF: true}, Binary: pathOf(t, p),
+		Env: []string{
+			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
+			"STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s", "STOCK_REDIS_TIMEOUT=10s",
+			"STOCK_WORK=10s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=6s",
+			"GORACE=" + os.Getenv("GORACE") + " halt_on_error=1",
+		},
 	})
-}
-
-// serve starts that many instances on the shared servers, and stops them with the test.
-func (s *sharedCluster) serve(t *testing.T, instances int, env ...string) *group {
-	t.Helper()
-	s.start(t)
-	c := serve(t, s.stack, instances, env...)
-	t.Cleanup(func() {
-		for _, server := range append(c.apps, c.front) {
-			if err := server.Stop(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	return c
-}
-
-// serveRaced is serve with instances that end at the first race which the race detector finds in them.
-func (s *sharedCluster) serveRaced(t *testing.T, instances int, env ...string) *group {
-	t.Helper()
-	s.start(t)
-	own := stacktest.Start(t, stack.Options{
-		Binary: pathOf(t, &program),
-		Env: append(
-			slices.Concat(s.stack.Env(), instanceEnv(), unharmed()), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1",
-		),
-	})
-	return serve(t, own, instances, env...)
-}
-
-// start starts the servers, if that has not been done.
-func (s *sharedCluster) start(t *testing.T) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stack == nil {
-		s.stack = startServers(t, context.Background(), demoServers(), unharmed()...)
-	}
-	skipIfMissing(t, s.stack)
-}
-
-// startServers starts servers of these kinds for instances with these settings, besides those that all have.
-func startServers(t *testing.T, ctx context.Context, want []server.Kind, env ...string) *stack.Stack {
-	t.Helper()
-	s, err := stack.Start(ctx, stack.Options{
-		Options: server.Options{Want: want, AOF: true}, Binary: pathOf(t, &plain), Env: append(instanceEnv(), env...),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func instanceEnv() []string {
-	return []string{
-		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
-		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=3s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s",
-	}
-}
-
-// unharmed returns the settings of instances whose servers nobody harms: a time-out there would only mean that the
-// computer is busy.
-func unharmed() []string {
-	return []string{"STOCK_REDIS_TIMEOUT=10s", "STOCK_WORK=10s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=6s"}
-}
-
-// skipIfMissing skips the test if a server is not installed, or fails it in CI.
-func skipIfMissing(t *testing.T, s *stack.Stack) {
-	t.Helper()
 	for name, reason := range s.Missing() {
 		if os.Getenv("REQUIRE_BACKENDS") == "1" {
 			t.Fatalf("REQUIRE_BACKENDS=1, but %s: %s", name, reason)
 		}
 		t.Skip(reason)
 	}
+	return s
 }
 
 // serve starts instances and their proxy.

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -24,11 +22,7 @@ import (
 // startRedisOnly starts two instances behind a proxy, with stock and locks on Redis: enough for plans of other tools.
 func startRedisOnly(t *testing.T) *group {
 	t.Helper()
-	s := stacktest.Start(t, stack.Options{
-		Options: server.Options{Want: []server.Kind{server.Redis}}, Binary: pathOf(t, &plain),
-		Env: []string{"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s"},
-	})
-	return serve(t, s, 2)
+	return serve(t, startServers(t, &plain, []server.Kind{server.Redis}), 2)
 }
 
 // A plan is a run of a common load tool, as loadtest/README.md describes it.
@@ -70,17 +64,8 @@ func plans() []plan {
 					return nil
 				}
 				return []string{
-					"run",
-					"--quiet",
-					"--no-usage-report",
-					"-e",
-					"URL=" + at.Scheme + "://" + at.Host,
-					"-e",
-					"ENDPOINT=" + at.Path,
-					"-e",
-					"SKU=" + at.Query().Get("sku"),
-					"-e",
-					"REQUESTS=240",
+					"run", "--quiet", "--no-usage-report", "-e", "URL=" + at.Scheme + "://" + at.Host,
+					"-e", "ENDPOINT=" + at.Path, "-e", "SKU=" + at.Query().Get("sku"), "-e", "REQUESTS=240",
 					"../../loadtest/k6/deduct_stock.js",
 				}
 			},

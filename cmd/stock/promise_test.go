@@ -16,7 +16,7 @@ func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default
 			// wait.
-			c := cluster.serveRaced(t, instances, "STOCK_WAIT=60s")
+			c := serve(t, startServers(t, &program, demoServers()), instances, "STOCK_WAIT=60s")
 			client := c.client(t, 30)
 			catalogue, err := client.Strategies(t.Context())
 			if err != nil {

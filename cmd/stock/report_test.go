@@ -59,23 +59,6 @@ func TestReportShowsAHistory(t *testing.T) {
 	}
 }
 
-// load writes the same files directly.
-func TestLoadWritesReports(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	page := filepath.Join(dir, "page.html")
-	status, _, err := load(
-		t.Context(), "--url", standIn(t, "", nil), "-s", "none", "-n", "30", "--html", page,
-	)
-	if status != 0 || !strings.Contains(content(t, page), "Broken, as expected") {
-		t.Errorf("status %d, %v", status, err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("%v, %v: files left over", entries, err)
-	}
-}
-
 // A history that is not complete is judged as far as it goes, with a note. A file that is no history is refused, with
 // its name and the line.
 func TestReportOfBadHistories(t *testing.T) {

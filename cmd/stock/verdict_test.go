@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"example.com/stock/loadtest"
 )
 
 // verdict runs the command and returns its exit status and its output.
@@ -113,28 +110,5 @@ func TestVerdictExitStatus(t *testing.T) {
 				}
 			},
 		)
-	}
-}
-
-func TestVerdictWritesJSON(t *testing.T) {
-	t.Parallel()
-	url := standIn(t, "", nil)
-	if status, out, err := load(
-		t.Context(), "--url", url, "-s", "none", "--sku", "x", "-n", "9", "-c", "3", "--stock", "20",
-	); status != 0 {
-		t.Fatal(out, err)
-	}
-	path := filepath.Join(t.TempDir(), "verdict.json")
-	status, said := verdict(t, "--url", url, "--sku", "x", "--accepted", "9", "--json", path)
-	text, err := os.ReadFile(path)
-	var i loadtest.Inspection
-	if err != nil || json.Unmarshal(text, &i) != nil || status != exitVerdict || !strings.Contains(said, "BROKEN") {
-		t.Fatal(status, said, err)
-	}
-	if i.Format != loadtest.InspectionFormat || i.Orders != 9 || i.Lost != 9 || i.Collisions != 36 ||
-		len(i.Certificates) == 0 ||
-		*i.Accepted != 9 ||
-		i.Instances[0] != "app-1" {
-		t.Errorf("%s", text)
 	}
 }

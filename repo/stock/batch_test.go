@@ -17,10 +17,9 @@ import (
 // batching are the clauses about Batch.
 var batching = []clause{
 	{"batch-as-one-by-one", "A batch is what its orders would be one after the other.", batchAsOneByOne},
-	{"batch-large", "An order that does not fit is sold out, and smaller ones behind it are sold.", batchLarge},
 	{"batch-nothing", "An empty batch does nothing; one of several SKUs is refused.", batchNothing},
 	{"batch-poison", "A text that the store cannot hold, or a settled id, is refused alone.", batchPoison},
-	{"batch-many", "Batches and single sales at once never oversell, and share no version.", batchMany},
+	{"batch-many", "Batches and single sales at once never oversell, and no two share a version.", batchMany},
 	{"batch-long", "Versions and fences beyond 2^53, and batches beyond what Lua can unpack, are exact.", batchLong},
 }
 
@@ -99,31 +98,6 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 			t.Errorf("batches of %d: %+v\nalone: %+v", size, one, other)
 		}
 	}
-}
-
-func batchLarge(t *testing.T, s shop, sku service.SKU) {
-	stock := mustSet(t, s, sku, 10)
-	var orders []service.Order
-	for _, quantity := range []int64{4, 7, 6, 1} {
-		orders = append(orders, unread(sku, quantity))
-	}
-	var got []string
-	for _, r := range mustBatch(t, s, orders...) {
-		text := fmt.Sprint(r.Err)
-		if r.Err == nil {
-			text = fmt.Sprintf("%d of %d at %d", r.Order.Quantity, r.Order.Read, r.Order.Version-stock.Version)
-		}
-		got = append(got, text)
-	}
-	want := []string{"4 of 10 at 0", "sold out: 6 left", "6 of 6 at 1", "sold out: 0 left"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
-	balanced(t, s, sku, 2)
-	refused(t, s, sku, service.ErrSoldOut, func() error {
-		both := mustBatch(t, s, unread(sku, 1), unread(sku, 2))
-		return errors.Join(both[0].Err, both[1].Err)
-	})
 }
 
 func batchNothing(t *testing.T, s shop, sku service.SKU) {

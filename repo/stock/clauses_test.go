@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,12 +33,9 @@ var clauses = []clause{
 	{"deduct", "Deduct tells what it read and wrote, and records it.", deduct},
 	{"sold-out", "Deduct takes all or nothing, and says how many are left.", soldOut},
 	{"precedence", "Of several reasons the first counts: unknown SKU, epoch, guard, fence, sold out.", precedence},
-	{"many", "30 at once never oversell by Deduct, and no two of them see the same version.", deductMany},
 	{"swap", "A swap writes what nobody has changed since it was read, and is refused as Write is.", swap},
-	{"swap-many", "Of 30 swaps of one version one succeeds.", swapMany},
 	{"segments", "Units move between parts and none are made or lost; the whole looks as if it were one.", segments},
 	{"segment-sale", "A sale from a segment reads, checks and writes the segment's numbers alone.", segmentSale},
-	{"segment-fence", "The fence of a sale from a segment is one of the whole stock, too.", segmentFence},
 	{"segment-blind", "Two blind writes to a segment lose an update, and the whole shows it.", segmentBlind},
 	{"refill-refused", "A move that does not find what was read does nothing.", refillRefused},
 	{"refill-many", "Moves and sales at once make and lose nothing.", refillMany},
@@ -49,7 +45,6 @@ var clauses = []clause{
 		segmentsReset,
 	},
 	{"pages", "Orders come in the order written, page by page, each once.", pages},
-	{"epochs", "Orders of an earlier epoch do not count and are not shown.", epochs},
 	{"cursors", "A cursor that is no cursor is refused; so is one of an epoch that is over.", cursors},
 	{"cancelled", "With a ctx that is over nothing is written, and the error has its cause.", cancelled},
 	{"case", "SKUs that differ in case are different.", caseMatters},
@@ -369,38 +364,6 @@ func precedence(t *testing.T, s shop, sku service.SKU) {
 	}
 }
 
-func deductMany(t *testing.T, s shop, sku service.SKU) {
-	const initial = 20
-	mustSet(t, s, sku, initial)
-	var all sync.WaitGroup
-	errs := make([]error, 30)
-	for i := range errs {
-		all.Go(func() {
-			o := order(service.Stock{SKU: sku})
-			o.ID = newID()
-			_, errs[i] = s.Deduct(short(t), o)
-		})
-	}
-	all.Wait()
-	sold := 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			sold++
-		case !errors.Is(err, service.ErrSoldOut):
-			t.Error(err)
-		}
-	}
-	versions := map[uint64]bool{}
-	for _, o := range allOrders(t, s, sku) {
-		versions[o.Version] = true
-	}
-	stock := mustRead(t, s, sku)
-	if sold != initial || stock.Quantity != 0 || stock.Sold != initial || len(versions) != initial {
-		t.Errorf("%d accepted, %d versions, %+v; want %d of each and none left", sold, len(versions), stock, initial)
-	}
-}
-
 func pages(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 100)
 	for i := range 5 {
@@ -428,22 +391,6 @@ func pages(t *testing.T, s shop, sku service.SKU) {
 		if from != "" {
 			t.Errorf("limit %d: the last page has a next one, %q", limit, from)
 		}
-	}
-}
-
-func epochs(t *testing.T, s shop, sku service.SKU) {
-	var last service.Stock
-	for range 2 {
-		last = mustSet(t, s, sku, 100)
-		if _, err := s.Deduct(short(t), order(last)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if all := allOrders(t, s, sku); len(all) != 1 || all[0].Epoch != last.Epoch {
-		t.Errorf("orders %+v, want the one of epoch %d", all, last.Epoch)
-	}
-	if got := mustRead(t, s, sku).Sold; got != 1 {
-		t.Errorf("sold %d, want 1", got)
 	}
 }
 

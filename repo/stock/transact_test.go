@@ -147,32 +147,6 @@ func TestTransactLeavesNothing(t *testing.T) {
 	}
 }
 
-// Refusals in a transaction are answers: a transaction that has seen one can go on.
-func TestTransactRefused(t *testing.T) {
-	t.Parallel()
-	s, _ := transactor(t)
-	mustSet(t, s, "sku", 100)
-	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
-		if _, err := tx.Read(ctx, "nothing"); !errors.Is(err, service.ErrUnknownSKU) {
-			t.Errorf("error %v", err)
-		}
-		stock, err := tx.Read(ctx, "sku")
-		if err != nil {
-			return err
-		}
-		stale := order(stock)
-		stale.Epoch = 7
-		if err := tx.Write(ctx, stale); !errors.Is(err, service.ErrStockReset) {
-			t.Errorf("error %v", err)
-		}
-		return tx.Write(ctx, order(stock))
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	balanced(t, s, "sku", 1)
-}
-
 // Two carts with the same two SKUs, in opposite order: InnoDB ends one of the two, and it is run again, also if the
 // closure does not pass the error on: after a deadlock there is no transaction left to commit.
 func TestDeadlock(t *testing.T) {

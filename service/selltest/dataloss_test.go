@@ -103,6 +103,20 @@ func TestTwoInstancesRenewAtOnce(t *testing.T) {
 	}
 }
 
+// A person sets the stock before anybody has noticed the loss: that is as good as after.
+func TestSetBeforeTheLossIsNoticed(t *testing.T) {
+	l := &ledger{clock: time.Now()}
+	k, other := instance(l), instance(l)
+	finds(t, "first start", k, nil)
+	finds(t, "another instance", other, nil)
+	l.lose()
+	if err := k.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	finds(t, "the one that was told", k, nil)
+	finds(t, "another instance after it", other, nil)
+}
+
 // When a person has set the stock by another instance, nobody is told afterwards that the data are lost.
 func TestDataCheckLooksAgainAfterALoss(t *testing.T) {
 	_, k, other := lostByTwo(t)
