@@ -66,26 +66,6 @@ func TestServerThatDoesNotGreet(t *testing.T) {
 	open(t, Config{Hosts: []string{p.Addr()}, ConnectTimeout: time.Second})
 }
 
-// A server that goes silent is left for another in time to save the session.
-func TestSilentServerIsLeft(t *testing.T) {
-	t.Parallel()
-	proxies := map[string]*wire.Proxy{}
-	var hosts []string
-	for range 2 {
-		p := proxied(t, Servers.ZooKeeper(t))
-		proxies[p.Addr()], hosts = p, append(hosts, p.Addr())
-	}
-	s := open(t, Config{Hosts: hosts, SessionTimeout: 6 * time.Second})
-	lease := acquire(t, NewSequential(s))
-	used := s.current.Load().now().link
-	proxies[used.addr].Silence(wire.ToServer, wire.ToClient)
-	locktest.Eventually(t, "connected elsewhere", func() bool {
-		now := s.current.Load().now().link
-		return s.isConnected() && now != nil && now.addr != used.addr
-	})
-	locktest.Release(t, lease)
-}
-
 // An answer to a heartbeat proves that the session lived when the heartbeat left, and not a moment longer: the answer
 // may have been held up for as long as the session lasts.
 func TestAHeartbeatCountsFromItsRequest(t *testing.T) {
@@ -123,7 +103,9 @@ func TestCheckWithoutAConnection(t *testing.T) {
 	locktest.Eventually(t, "up", func() bool { return s.Check(t.Context()) == nil })
 }
 
-// Each limit of a session holds from its moment on, and not before. No heartbeat is due while one is under way.
+// Each limit of a session holds from its moment on, and not before: a heartbeat after its interval, if none is under
+// way, the suspension after patience, the end of the connection after a third of the session, and the loss after two
+// thirds.
 func TestLimitsOfASession(t *testing.T) {
 	for _, timeout := range []time.Duration{2400 * time.Millisecond, 30 * time.Second} {
 		interval := min(heartbeatInterval, timeout/20)
@@ -141,6 +123,9 @@ func TestLimitsOfASession(t *testing.T) {
 					_, second := g.applyLimits(time.Now(), began, true)
 					_, on := g.applyLimits(time.Now(), began, false)
 					linked, lost := silent < timeout/3, silent >= timeout*2/3
+					if open := g.dialed.SetDeadline(time.Time{}) == nil; open != (linked || lost) {
+						t.Errorf("%v after %v: the connection is open: %t", timeout, silent, open)
+					}
 					suspended, ended := silent >= patience || lost, g.over.Err() != nil
 					if second != nil || (on != nil) != (linked && silent >= interval) || (g.link != nil) != linked ||
 						(g.outage.Err() != nil) != suspended || ended != lost {
