@@ -184,8 +184,10 @@ func TestDeductWithoutAWholeReply(t *testing.T) {
 			w.Header().Set("Content-Length", "500")
 			fmt.Fprint(w, `{"order_id":"order-1","sku"`)
 		},
-		"HTML":            func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<html>welcome</html>`) },
-		"half a receipt":  func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"order_id": "order-1"}) },
+		"HTML": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<html>welcome</html>`) },
+		"half a receipt": func(w http.ResponseWriter, _ *http.Request) {
+			reply(w, map[string]any{"order_id": "order-1"})
+		},
 		"nothing in time": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		server := httptest.NewServer(spoil)

@@ -17,7 +17,7 @@ import (
 // reportAsk holds the flags of report.
 type reportAsk struct {
 	reportFlags
-	json            string
+	json    string
 	noColor bool
 }
 
