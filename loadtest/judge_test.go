@@ -255,26 +255,13 @@ func TestJudge(t *testing.T) {
 			t.account.After = nil
 		}, broken, "collisions=1 remaining_known=false"},
 
-		// Fences, holds and batches.
+		// Fences and batches.
 		{"a fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, holds, ""},
 		{
 			"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 },
 			holds, "",
 		},
 		{"a holder whose write carried no fence", 10, func(t *tape) { t.next(1).Fence = 7 }, holds, ""},
-		{"holds overlap, by the clocks of instances", 10, func(t *tape) {
-			for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
-				r := t.next(1)
-				r.AcquiredAt = noon.Add(time.Duration(span[0]) * time.Millisecond)
-				r.ReleasedAt = noon.Add(time.Duration(span[1]) * time.Millisecond)
-			}
-		}, holds, "overlaps=2 longest_overlap_ms=5"},
-		{"the sales of a batch are one hold", 10, func(t *tape) {
-			for i := range 3 {
-				r := t.merged("a", i+1, 3)
-				r.AcquiredAt, r.ReleasedAt = noon, noon.Add(time.Second)
-			}
-		}, holds, "overlaps=0"},
 		{"batches, and a member that was refused", 10, func(t *tape) {
 			t.merged("a", 1, 3)
 			t.merged("a", 3, 3)
