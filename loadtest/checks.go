@@ -3,7 +3,6 @@ package loadtest
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"example.com/stock/internal/words"
 )
@@ -282,35 +281,6 @@ func (v *Verdict) example(sku string) *Collision {
 		}
 	}
 	return nil
-}
-
-// overlaps counts the holds that began during another. The sales of a batch are one hold.
-func (l *ledger) overlaps() {
-	type hold struct{ from, to time.Time }
-	holds := make([]hold, 0, len(l.records))
-	seen := make(map[string]bool) // batches
-	for _, r := range l.records {
-		if r.Receipt == nil || r.AcquiredAt.IsZero() || !r.ReleasedAt.After(r.AcquiredAt) ||
-			r.Batch != nil && seen[r.Batch.ID] {
-			continue
-		}
-		if r.Batch != nil {
-			seen[r.Batch.ID] = true
-		}
-		holds = append(holds, hold{r.AcquiredAt, r.ReleasedAt})
-	}
-	slices.SortFunc(holds, func(a, b hold) int { return a.from.Compare(b.from) })
-	var end time.Time
-	for _, h := range holds {
-		if h.from.Before(end) {
-			l.verdict.Overlaps++
-			common := min(end.Sub(h.from), h.to.Sub(h.from))
-			l.verdict.LongestOverlapMS = max(l.verdict.LongestOverlapMS, float64(common)/float64(time.Millisecond))
-		}
-		if h.to.After(end) {
-			end = h.to
-		}
-	}
 }
 
 // limits notes what could not be checked because a mapped target does not report it. Our own service reports

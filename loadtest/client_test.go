@@ -174,6 +174,34 @@ func TestDeductOutcomes(t *testing.T) {
 	}
 }
 
+// Of a request without a whole reply it is not known whether it sold.
+func TestDeductWithoutAWholeReply(t *testing.T) {
+	asJSON := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json") }
+	for name, spoil := range map[string]http.HandlerFunc{
+		"closed": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			asJSON(w)
+			w.Header().Set("Content-Length", "500")
+			fmt.Fprint(w, `{"order_id":"order-1","sku"`)
+		},
+		"HTML": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<html>welcome</html>`) },
+		"half a receipt": func(w http.ResponseWriter, _ *http.Request) {
+			reply(w, map[string]any{"order_id": "order-1"})
+		},
+		"nothing in time": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	} {
+		server := httptest.NewServer(spoil)
+		got := client(t, server.URL, "", 1).Deduct(t.Context(), loadtest.Request{
+			Endpoint: "/deduct", SKU: "x", Quantity: 1, RequestID: "r", Timeout: time.Second,
+		})
+		server.Close()
+		late := strings.Contains(got.Error, "no reply within the timeout")
+		if got.Outcome != loadtest.Unknown || got.Error == "" || late != (name == "nothing in time") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // A redirect is not followed, and the reply says where it leads, without what differs between requests.
 func TestDeductIsRedirected(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 )
 
@@ -110,16 +109,5 @@ func TestAftermath(t *testing.T) {
 	}
 	if r := ran[2]; r.Then != nil {
 		t.Errorf("one that was not run: %+v", r)
-	}
-}
-
-// What came after a command is told by its outcomes, in the order that is asked for, without those that did not come.
-func TestWhatIsSaidOfACommand(t *testing.T) {
-	t.Parallel()
-	ran := loadtest.Ran{StartedAt: time.Now(), Then: map[string]int{"failed": 71, "accepted": 72, "busy": 0}}
-	said := ran.Said([]string{"accepted", "busy", "failed"}, words.Same).EN
-	if first, second := strings.Index(said, "72 accepted"), strings.Index(said, "71 failed"); first < 0 ||
-		second < first || strings.Contains(said, "busy") {
-		t.Errorf("%q", said)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,8 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A shop is a stock service over a map: the HTTP contract without a store. "right" sells under a mutex, "racy" reads,
-// lets others run, and writes; "liar" is "racy" with a promise.
+// A shop is a stock service in memory: the HTTP contract without a store.
 type shop struct {
 	token string
 	down  string // reason why the strategies are not available
@@ -57,8 +55,7 @@ func (s *shop) handler() http.Handler {
 		reply(w, s.stock)
 	})
 	mux.HandleFunc("GET /v1/stock/{sku}/orders", s.list)
-	mux.HandleFunc("POST /deduct_right", func(w http.ResponseWriter, r *http.Request) { s.deduct(w, r, true) })
-	mux.HandleFunc("POST /deduct_racy", func(w http.ResponseWriter, r *http.Request) { s.deduct(w, r, false) })
+	mux.HandleFunc("POST /deduct_right", s.deduct)
 	return mux
 }
 
@@ -75,20 +72,10 @@ func refuse(w http.ResponseWriter, status int, name, detail string) {
 }
 
 func (s *shop) catalogue(w http.ResponseWriter, _ *http.Request) {
-	strategy := func(name, scope string) loadtest.Strategy {
-		return loadtest.Strategy{
-			Name:         name,
-			Endpoint:     "/deduct_" + name,
-			Stores:       []string{"redis"},
-			DefaultStore: "redis",
-			Available:    s.down == "",
-			Reason:       s.down,
-			Promise:      loadtest.Promise{Scope: scope, Exclusive: scope != "none"},
-		}
-	}
-	liar := strategy("racy", "cluster")
-	liar.Name = "liar"
-	reply(w, map[string]any{"strategies": []any{strategy("racy", "none"), strategy("right", "cluster"), liar}})
+	reply(w, map[string]any{"strategies": []loadtest.Strategy{{
+		Name: "right", Endpoint: "/deduct_right", Stores: []string{"redis"}, DefaultStore: "redis",
+		Available: s.down == "", Reason: s.down, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true},
+	}}})
 }
 
 func (s *shop) set(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +113,7 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	reply(w, map[string]any{"orders": s.orders[from:to], "next": next})
 }
 
-func (s *shop) deduct(w http.ResponseWriter, r *http.Request, exclusive bool) {
+func (s *shop) deduct(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	quantity, _ := strconv.ParseInt(query.Get("quantity"), 10, 64)
 	w.Header().Set("X-Instance", "app-1")
@@ -138,13 +125,6 @@ func (s *shop) deduct(w http.ResponseWriter, r *http.Request, exclusive bool) {
 	if seen.Quantity < quantity {
 		refuse(w, http.StatusConflict, "sold_out", "too few")
 		return
-	}
-	if !exclusive {
-		// This widens the window between read and write for the others.
-		s.mu.Unlock()
-		runtime.Gosched()
-		time.Sleep(time.Millisecond)
-		s.mu.Lock()
 	}
 	order := loadtest.Order{
 		OrderID: fmt.Sprintf("order-%d", len(s.orders)+1), SKU: query.Get("sku"), Quantity: quantity,

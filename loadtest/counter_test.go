@@ -100,18 +100,3 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 		}
 	})
 }
-
-// One reply of the past among ten thousand is found.
-func TestOneLateReplyInALargeRun(t *testing.T) {
-	tape := newTape(1_000_000)
-	for i := range 10_000 {
-		at(tape.next(1), 2*i, 2*i+1)
-	}
-	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder || v.Finding != holds {
-		t.Errorf("%+v, finding %s", v.Linear, v.Finding)
-	}
-	at(&tape.records[5000], -2000, -1000)
-	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.Illegal || v.Finding != broken {
-		t.Errorf("a reply before its time: %+v, finding %s", v.Linear, v.Finding)
-	}
-}

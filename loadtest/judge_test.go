@@ -172,19 +172,12 @@ func TestJudge(t *testing.T) {
 			"one after the other", 10, func(t *tape) { t.next(1); t.next(2); t.next(3) }, holds,
 			"accepted_units=6 remaining_units=4 instances=2",
 		},
-		{"sold to the last", 2, func(t *tape) { t.next(2); t.answer(soldOut, 1) }, holds, "sold_out=1"},
 		{"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(soldOut, 2) }, holds, ""},
 		{"nothing to sell", 0, func(t *tape) { t.answer(soldOut, 1) }, holds, ""},
 		{"all failed", 10, func(t *tape) { t.answer(failed, 1) }, undecided, ""},
 		{"no requests", 10, func(*tape) {}, undecided, ""},
 
 		// Sums.
-		{
-			"oversold by one", 2, func(t *tape) { t.next(1); t.next(1); t.next(1) }, broken,
-			"oversold_units=1 linear.result=illegal",
-		},
-		{"one lost", 9, func(t *tape) { t.next(1); t.account.After.Quantity++ }, broken, "lost_units=1"},
-		{"one vanished", 9, func(t *tape) { t.next(1); t.account.After.Quantity-- }, broken, "lost_units=-1"},
 		{
 			"one lost, and orders missing", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; t.unread() },
 			broken,
@@ -216,7 +209,6 @@ func TestJudge(t *testing.T) {
 			t.next(1)
 			t.account.Before.Mapped, t.account.After.Sold = true, 0
 		}, holds, ""},
-		{"the store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, undecided, "reasons=1"},
 
 		// Versions. No fault is a reason twice.
 		{
@@ -244,10 +236,6 @@ func TestJudge(t *testing.T) {
 			t.sell(4, 10, 1)
 			t.account.After.Quantity = 7
 		}, broken, "stale_reads=0 collisions=1 reasons=1"},
-		{
-			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) }, broken,
-			"lost_units=0 stale_reads=2",
-		},
 		{"the first did not read the initial stock", 10, func(t *tape) { t.sell(3, 9, 1) }, broken, "stale_reads=1"},
 		{"wrong subtraction", 10, func(t *tape) {
 			t.next(1)
@@ -267,31 +255,13 @@ func TestJudge(t *testing.T) {
 			t.account.After = nil
 		}, broken, "collisions=1 remaining_known=false"},
 
-		// Fences, holds and batches.
-		{"a fence goes back", 10, func(t *tape) {
-			for _, fence := range []uint64{5, 9, 7, 8} {
-				t.next(1).Fence = fence
-			}
-		}, broken, "fence_drops=2"},
+		// Fences and batches.
 		{"a fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, holds, ""},
 		{
 			"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 },
 			holds, "",
 		},
 		{"a holder whose write carried no fence", 10, func(t *tape) { t.next(1).Fence = 7 }, holds, ""},
-		{"holds overlap, by the clocks of instances", 10, func(t *tape) {
-			for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
-				r := t.next(1)
-				r.AcquiredAt = noon.Add(time.Duration(span[0]) * time.Millisecond)
-				r.ReleasedAt = noon.Add(time.Duration(span[1]) * time.Millisecond)
-			}
-		}, holds, "overlaps=2 longest_overlap_ms=5"},
-		{"the sales of a batch are one hold", 10, func(t *tape) {
-			for i := range 3 {
-				r := t.merged("a", i+1, 3)
-				r.AcquiredAt, r.ReleasedAt = noon, noon.Add(time.Second)
-			}
-		}, holds, "overlaps=0"},
 		{"batches, and a member that was refused", 10, func(t *tape) {
 			t.merged("a", 1, 3)
 			t.merged("a", 3, 3)
@@ -356,92 +326,48 @@ func TestJudge(t *testing.T) {
 		}, broken, "false_sold_out=1"},
 
 		// Replies and orders.
-		{
-			"a phantom", 10, func(t *tape) { t.next(1); t.account.Orders, t.account.After.Sold = nil, 0 },
-			broken, "phantoms=1",
-		},
 		{"one order of three told twice", 9, func(t *tape) {
 			t.next(3)
 			again := t.records[0]
 			again.Seq, again.RequestID = 2, "r2"
 			t.records = append(t.records, again)
 		}, broken, "accepted_units=6 phantoms=1"},
-		{
-			"refused and sold", 10, func(t *tape) { t.next(1); t.records[0].Reply = loadtest.Reply{Outcome: busy} },
-			broken,
-			"denied=1 busy=1",
-		},
-		{"one request sold twice", 10, func(t *tape) {
-			t.next(1)
-			t.next(1)
-			t.records, t.account.Orders[1].RequestID = t.records[:1], "r1"
-		}, broken, "duplicates=1"},
 		{"one request sold twice, without a reply: the first order is its own", 10, func(t *tape) {
 			t.next(1)
 			t.next(2)
 			t.records, t.account.Orders[1].RequestID = t.records[:1], "r1"
 			t.lost(0)
 		}, broken, "recovered=1 duplicates=1 misserved=0"},
-		{"others sell too", 10, func(t *tape) {
-			t.shared = true
-			t.next(1)
-			t.next(1)
-			t.next(1)
-			t.records = t.records[:2]
-		}, holds, "foreign=1 accepted_units=3 accepted=2"},
 		{"others sell, though they should not", 10, func(t *tape) {
 			for range 5 {
 				t.next(1)
 			}
 			t.records = t.records[:1]
 		}, undecided, "foreign=4 reasons=1"},
-		{"two units for one", 10, func(t *tape) { t.next(2); t.records[0].Quantity = 1 }, broken, "misserved=1"},
 		{
 			"one unit of three, and no usable reply", 10,
 			func(t *tape) { t.next(1); t.records[0].Quantity = 3; t.lost(0) },
 			broken, "misserved=1",
 		},
-		{"another read in the reply", 10, func(t *tape) { t.next(1).Read = 77 }, broken, "misquoted=1"},
-		{"another version in the reply", 10, func(t *tape) { t.next(1).Version = 77 }, broken, "misquoted=1"},
 		{"another segment in the reply", 10, func(t *tape) { t.next(1).Segment = 7 }, broken, "misquoted=1"},
 		{
 			"another fence in the reply", 10, func(t *tape) { t.next(1).Fence = 7; t.account.Orders[0].Fence = 8 },
 			broken,
 			"misquoted=1",
 		},
-		{"two orders with each other's request", 10, func(t *tape) {
-			t.next(1)
-			t.next(1)
-			t.account.Orders[0].RequestID, t.account.Orders[1].RequestID = "r2", "r1"
-		}, broken, "swapped=2"},
 		{
 			"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" },
 			holds,
 			"limits=1",
 		},
-		{"an order of another epoch", 9, func(t *tape) {
-			t.next(1)
-			old := t.account.Orders[0]
-			old.OrderID, old.RequestID, old.Epoch = "old", "old", 1
-			t.account.Orders = append(t.account.Orders, old)
-		}, holds, "foreign=0 accepted_units=1"},
-		{"an order on two pages", 9, func(t *tape) {
-			t.next(1)
-			t.account.Orders = append(t.account.Orders, t.account.Orders[0])
-		}, holds, "duplicates=0 foreign=0 accepted_units=1"},
 		{"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, undecided, ""},
 
 		// Outcomes that are not known.
-		{
-			"unknown and sold", 10, func(t *tape) { t.next(1); t.next(1); t.lost(1) },
-			holds, "recovered=1 accepted=2 unknown=0",
-		},
 		{"unknown and sold, by order id", 10, func(t *tape) {
 			t.next(1)
 			t.lost(0)
 			t.records[0].OrderID, t.account.Orders[0].RequestID = "o1", "replaced by a proxy"
 		}, holds, "recovered=1 foreign=0"},
-		{"unknown and not sold", 10, func(t *tape) { t.next(1); t.answer(unknown, 1) }, holds, "recovered=0 unknown=1"},
 		{"no request id on either side is no match", 9, func(t *tape) {
 			t.shared = true
 			t.next(1)
@@ -476,10 +402,6 @@ func TestJudge(t *testing.T) {
 			t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
 			t.account.Orders[0].Epoch = 3
 		}, undecided, "remaining_known=false phantoms=0"},
-		{
-			"one reply of another epoch", 9, func(t *tape) { t.next(1); t.next(1).Epoch = 9 },
-			broken, "remaining_known=false",
-		},
 
 		// The order in time. No other check considers it.
 		{
@@ -495,11 +417,6 @@ func TestJudge(t *testing.T) {
 			"sent after the reply, and served before", 3, func(t *tape) { at(t.next(1), 2, 3); at(t.next(1), 0, 1) },
 			broken,
 			"linear.result=illegal reasons=1",
-		},
-		{
-			"told sold out before it was", 3, func(t *tape) { at(t.answer(soldOut, 1), 0, 1); at(t.next(3), 2, 3) },
-			broken,
-			"false_sold_out=1 linear.result=illegal",
 		},
 		{
 			"told sold out while the last was sold", 3, func(t *tape) {

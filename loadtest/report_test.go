@@ -2,6 +2,7 @@ package loadtest_test
 
 import (
 	"bytes"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,96 +45,43 @@ func result(strategy, scope string, t *tape) *loadtest.Result {
 	return r
 }
 
-func results() []*loadtest.Result {
-	race := newTape(20)
+// Every line of a table and of a report fits a terminal of 121 columns, and colour changes no text.
+func TestReportsFitATerminal(t *testing.T) {
+	race, right, down := newTape(20), newTape(20), newTape(20)
 	for range 30 {
 		race.sell(race.version/3*3, 20, 1)
 	}
-	luck := newTape(100)
-	luck.next(1)
-	luck.next(1)
-	right := newTape(20)
 	for range 20 {
 		right.next(1)
 	}
-	for range 10 {
-		right.answer(loadtest.SoldOut, 1)
-	}
-	tries := newTape(20)
-	for i := range 30 {
-		if i%3 == 0 {
-			tries.next(1)
-			continue
-		}
-		tries.answer(loadtest.Busy, 1).Problem = "lock_busy"
-	}
-	broken := newTape(20)
-	broken.next(1)
-	broken.sell(3, 20, 1)
-	overlapping := broken.next(1)
-	overlapping.AcquiredAt, overlapping.ReleasedAt = noon, noon.Add(2*time.Millisecond)
-	overlapping = broken.next(1)
-	overlapping.AcquiredAt, overlapping.ReleasedAt = noon.Add(time.Millisecond), noon.Add(3*time.Millisecond)
-	down := newTape(20)
 	down.next(1)
 	down.answer(loadtest.Failed, 1).Error = "not sent: dial tcp 127.0.0.1:8080: connect: connection refused"
 	down.answer(loadtest.Unknown, 1).Error = "no whole reply: EOF"
-	down.account.After, down.account.Complete, down.account.Gap = nil, false, words.Same(
-		"http://localhost:8080 cannot be reached")
-
+	down.account.After, down.account.Complete = nil, false
+	down.account.Gap = words.Same("http://localhost:8080 cannot be reached")
 	list := []*loadtest.Result{
-		result("none", loadtest.Nowhere, race),
-		result("local-mutex", loadtest.Process, luck),
-		result("redis-setnx", loadtest.Cluster, tries),
-		result("redis-watchdog", loadtest.Cluster, broken),
-		result("zk-sequential", loadtest.Cluster, right),
-		result("optimistic", loadtest.Cluster, down),
+		result("none", loadtest.Nowhere, race), result("redis-watchdog", loadtest.Cluster, race),
+		result("zk-sequential", loadtest.Cluster, right), result("optimistic", loadtest.Cluster, down),
 	}
-	list[5].Interrupted, list[5].Plan.Requests = true, 3000
-	return list
-}
-
-// Every line of a table and of a report fits a terminal of 121 columns.
-func TestReportsFitATerminal(t *testing.T) {
-	list := results()
-	for name, write := range map[string]func(*bytes.Buffer) error{
-		"table":        func(b *bytes.Buffer) error { return report.WriteTable(b, list, report.Style{}) },
-		"table-narrow": func(b *bytes.Buffer) error { return report.WriteTable(b, list, report.Style{Width: 80}) },
-		"race":         func(b *bytes.Buffer) error { return report.WriteReport(b, list[0], report.Style{}) },
-		"broken":       func(b *bytes.Buffer) error { return report.WriteReport(b, list[3], report.Style{}) },
-		"holds":        func(b *bytes.Buffer) error { return report.WriteReport(b, list[4], report.Style{}) },
-		"unknown":      func(b *bytes.Buffer) error { return report.WriteReport(b, list[5], report.Style{}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var b bytes.Buffer
-			if err := write(&b); err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(b.String()) {
-				if n := utf8.RuneCountInString(line); n > 121 {
-					t.Errorf("%d columns: %s", n, line)
-				}
-			}
-		})
-	}
-}
-
-var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
-func TestColourChangesNoText(t *testing.T) {
-	list := results()
+	list[3].Interrupted, list[3].Plan.Requests = true, 3000
+	ansi := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, write := range []func(*bytes.Buffer, report.Style) error{
 		func(b *bytes.Buffer, s report.Style) error { return report.WriteTable(b, list, s) },
+		func(b *bytes.Buffer, s report.Style) error { s.Width = 80; return report.WriteTable(b, list, s) },
+		func(b *bytes.Buffer, s report.Style) error { return report.WriteReport(b, list[0], s) },
+		func(b *bytes.Buffer, s report.Style) error { return report.WriteReport(b, list[1], s) },
 		func(b *bytes.Buffer, s report.Style) error { return report.WriteReport(b, list[3], s) },
 	} {
 		var without, with bytes.Buffer
-		if err := write(&without, report.Style{}); err != nil {
+		if err := errors.Join(write(&without, report.Style{}), write(&with, report.Style{Color: true})); err != nil {
 			t.Fatal(err)
 		}
-		if err := write(&with, report.Style{Color: true}); err != nil {
-			t.Fatal(err)
+		for line := range strings.Lines(without.String()) {
+			if n := utf8.RuneCountInString(line); n > 121 {
+				t.Errorf("%d columns: %s", n, line)
+			}
 		}
-		if bytes.Contains(without.Bytes(), []byte("\x1b")) || !bytes.Contains(with.Bytes(), []byte("\x1b[1;31m")) {
+		if bytes.Contains(without.Bytes(), []byte("\x1b")) || !bytes.Contains(with.Bytes(), []byte("\x1b[")) {
 			t.Error("colour where there should be none, or the reverse")
 		}
 		trimmed := regexp.MustCompile(" +\n").ReplaceAllString(ansi.ReplaceAllString(with.String(), ""), "\n")

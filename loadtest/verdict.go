@@ -114,13 +114,8 @@ type Verdict struct {
 	StaleReads   int         `json:"stale_reads"`    // orders that did not read what the previous order wrote
 	FalseSoldOut int         `json:"false_sold_out"` // answered while there was enough, until after the answer
 	FenceDrops   int         `json:"fence_drops"`    // writes with a smaller fence than an earlier write
-	// Overlaps counts the holds that began before an earlier one of the same SKU had ended. A hold lasts from entering
-	// the critical section to leaving it, before the release, by the clocks of the instances, which may disagree. So it
-	// is no proof and no reason. Overlaps are only counted for exclusive strategies.
-	Overlaps         int     `json:"overlaps"`
-	LongestOverlapMS float64 `json:"longest_overlap_ms"`
-	Linear           Linear  `json:"linear"`
-	Instances        int     `json:"instances"` // number of instances that sold
+	Linear       Linear      `json:"linear"`
+	Instances    int         `json:"instances"` // number of instances that sold
 	// no request was sent while another was in progress, so nothing could race
 	OneAtATime bool `json:"one_at_a_time"`
 
@@ -234,9 +229,6 @@ func examine(e Evidence) (*Verdict, []*ledger) {
 		l.check()
 		for i := range l.sales {
 			instances[l.sales[i].instance] = true
-		}
-		if e.Promise.Exclusive {
-			l.overlaps()
 		}
 	}
 	v.Instances = len(instances)

@@ -8,11 +8,11 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-// A column is there if a run has its figure: round trips, if the service tells them; sales per batch, where a batch
-// counts once, however many of its sales were told; wake-ups per sale, where only sales count.
+// A column is there if a run has its figure: sales per batch, where a batch counts once, however many of its sales were
+// told; wake-ups per sale, where only sales count.
 func TestColumnsThatSomeRunsHave(t *testing.T) {
-	run := func(trips int, receipts ...loadtest.Receipt) *loadtest.Result {
-		r := &loadtest.Result{Strategy: loadtest.Strategy{RoundTrips: trips}}
+	run := func(receipts ...loadtest.Receipt) *loadtest.Result {
+		r := new(loadtest.Result)
 		for i := range receipts {
 			r.Records = append(r.Records, loadtest.Record{
 				Reply: loadtest.Reply{Outcome: loadtest.Accepted, Receipt: &receipts[i]},
@@ -29,12 +29,11 @@ func TestColumnsThatSomeRunsHave(t *testing.T) {
 		run    *loadtest.Result
 		shows  string
 	}{
-		{"trips", run(7), " 7"},
-		{"/batch", run(0, merged("a", 4), merged("a", 4), merged("b", 9)), "6.5"},
-		{"wakeups", run(0, loadtest.Receipt{Wakeups: 29}, loadtest.Receipt{Wakeups: 28}), "28.5"},
+		{"/batch", run(merged("a", 4), merged("a", 4), merged("b", 9)), "6.5"},
+		{"wakeups", run(loadtest.Receipt{Wakeups: 29}, loadtest.Receipt{Wakeups: 28}), "28.5"},
 	} {
 		for _, has := range []bool{false, true} {
-			runs := []*loadtest.Result{run(0)}
+			runs := []*loadtest.Result{run()}
 			if has {
 				runs = append(runs, row.run)
 			}

@@ -1,8 +1,6 @@
 package loadtest
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"example.com/stock/internal/words"
@@ -25,7 +23,7 @@ func TestTheJudgeHasItsTexts(t *testing.T) {
 }
 
 // What a history has in English is shown in the reader's language: what the service refused, and what this package
-// recorded. Each text of the catalogue is recorded somewhere.
+// recorded.
 func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 	for _, row := range []struct{ problem, english, zh string }{
 		{"", "no whole reply: no reply within the timeout", "没有完整的响应：时限之内没有响应"},
@@ -43,42 +41,4 @@ func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 			t.Errorf("%q: %q", row.english, got.ZH)
 		}
 	}
-	var source strings.Builder
-	for _, name := range []string{
-		"attack.go", "client.go", "drive.go", "exchange.go", "kept.go", "checkout/shop.go",
-		"checkout/visit.go", "mapping/purchase.go",
-	} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(text)
-	}
-	texts, err := phrases.Texts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, text := range texts.Under("recorded") {
-		first, _, _ := strings.Cut(text.EN, "{")
-		if !strings.Contains(source.String(), first) && !strings.HasPrefix(first, "context ") {
-			t.Errorf("nobody records %s: %q", key, first)
-		}
-	}
-}
-
-// No sentence stands in the code but in what is recorded, which is the same for all readers of a history.
-func TestTheJudgeSaysNothingElse(t *testing.T) {
-	const recorded = "it is written to the history as the error of a request, or names what a server did"
-	wordstest.Literals(t, wordstest.Allowed{
-		Files: map[string]string{
-			"attack.go":   recorded,
-			"drive.go":    recorded,
-			"client.go":   recorded,
-			"exchange.go": recorded,
-			"kept.go":     recorded,
-			"history.go":  "the errors of a file that a program wrote and another spoilt",
-			"reply.go":    "the errors of a file that a program wrote and another spoilt",
-		},
-		Literals: map[string]string{"wait for the stock to be at rest: %w": recorded},
-	})
 }

@@ -15,16 +15,3 @@ func TestTheJudgeOfCheckoutsHasItsTexts(t *testing.T) {
 		"note": {At: 1, Under: found},
 	}, "check.")
 }
-
-// No sentence stands in the code but in what is recorded, which is the same for all readers of a history.
-func TestTheJudgeOfCheckoutsSaysNothingElse(t *testing.T) {
-	const recorded = "it is written to the history as the error of a request"
-	wordstest.Literals(t, wordstest.Allowed{Files: map[string]string{
-		"shop.go":    recorded,
-		"visit.go":   recorded,
-		"events.go":  "it names what is wrong with an entry of a stream, for operators",
-		"history.go": "the errors of a file that a program wrote and another spoilt",
-		"plan.go":    "a command",
-		"run.go":     "an error about the service, for operators",
-	}})
-}

@@ -18,8 +18,7 @@ type stepShop struct {
 
 	cheat   func(s *stepShop, step string, n int) bool // whether the n-th request of that step is served in its own way
 	own     func(s *stepShop, c *stepCart, w http.ResponseWriter)
-	trouble func(step string, n int) string // "": none; "cut", "serve and cut", "fail", "busy", "hang"
-	hang    chan struct{}                   // until it is closed
+	trouble func(step string, n int) string // "": none; "cut", "serve and cut", "fail", "busy"
 	list    func(s *stepShop, w http.ResponseWriter, r *http.Request, all []string) bool
 
 	mu      sync.Mutex
@@ -115,9 +114,6 @@ func (s *stepShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "fail":
 		w.WriteHeader(http.StatusInternalServerError)
 		return
-	case "hang":
-		<-s.hang
-		panic(http.ErrAbortHandler)
 	case "cut":
 		panic(http.ErrAbortHandler)
 	}

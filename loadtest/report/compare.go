@@ -8,15 +8,15 @@ import (
 
 // A compareView is the data of the template of runs side by side.
 type compareView struct {
-	Rows        []compareRow
-	Trips, Woke bool // whether any run has them
+	Rows []compareRow
+	Woke bool // whether any run has wake-ups
 }
 
 type compareRow struct {
-	Strategy, Store, Word, Class                                                   string
-	Accepted, Busy, Oversold, Lost, Sold, P50, P99, Rate, Jain, Wait, Trips, Woken string
-	SoldBar, P99Bar                                                                float64 // percent of the largest
-	Oversell, Hurt                                                                 bool
+	Strategy, Store, Word, Class                                            string
+	Accepted, Busy, Oversold, Lost, Sold, P50, P99, Rate, Jain, Wait, Woken string
+	SoldBar, P99Bar                                                         float64 // percent of the largest
+	Oversell, Hurt                                                          bool
 }
 
 func newCompareView(say voice, runs []*loadtest.Result) *compareView {
@@ -40,7 +40,6 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 			P99:      "–",
 			Jain:     evenness(r),
 			Wait:     "–",
-			Trips:    roundTrips(r),
 			Woken:    "–",
 			Oversell: j.OversoldUnits > 0,
 			Hurt:     j.Known && j.LostUnits != 0,
@@ -59,7 +58,6 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 		if ms := loadtest.FairnessOf(r).LongestWaitMS; ms > 0 {
 			row.Wait = millis(ms)
 		}
-		v.Trips = v.Trips || r.Strategy.RoundTrips > 0
 		if n := r.WakeUps(); n > 0 {
 			row.Woken, v.Woke = fmt.Sprintf("%.1f", n), true
 		}

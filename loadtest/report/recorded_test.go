@@ -58,9 +58,8 @@ func mustHave(t *testing.T, text string, words ...string) {
 func TestRecordedBatches(t *testing.T) {
 	r := recorded(t, "merged")
 	v := r.Verdict
-	if v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder || v.Overlaps != 0 || r.PerBatch() < 2 {
-		t.Errorf("%s, %+v, %d overlaps, %.1f sales in a batch", v.Finding, v.Linear, v.Overlaps,
-			r.PerBatch())
+	if v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder || r.PerBatch() < 2 {
+		t.Errorf("%s, %+v, %.1f sales in a batch", v.Finding, v.Linear, r.PerBatch())
 	}
 	first, second := neighbours(t, history(t, "merged"))
 	h := history(t, "merged")

@@ -95,10 +95,6 @@ func (s Style) columns() []column {
 				return fmt.Sprintf("%.1f", r.PerBatch()), plain
 			},
 		},
-		{
-			name: "round-trips", drop: 6, need: func(r *loadtest.Result) bool { return r.Strategy.RoundTrips > 0 },
-			cell: func(r *loadtest.Result) (string, tone) { return roundTrips(r), plain },
-		},
 		{name: "fair", drop: 4, cell: func(r *loadtest.Result) (string, tone) { return evenness(r), plain }},
 		{
 			name: "longest-wait", drop: 5,
@@ -129,15 +125,6 @@ func soldOnly(text func(*loadtest.Result) string) cell {
 		}
 		return text(r), plain
 	}
-}
-
-// roundTrips returns the round trips of an uncontended acquire and release, as the service reports them. They do not
-// depend on the run.
-func roundTrips(r *loadtest.Result) string {
-	if r.Strategy.RoundTrips == 0 {
-		return "–"
-	}
-	return strconv.Itoa(r.Strategy.RoundTrips)
 }
 
 // failures returns the number of failed requests, then "+" and the number of those with an unknown outcome, if any.

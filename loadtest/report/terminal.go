@@ -163,9 +163,6 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	if v.Foreign > 0 {
 		line("", phrases.Say("report.foreign", "n", v.Foreign))
 	}
-	if v.Overlaps > 0 {
-		line("holds", phrases.Say("report.holds", "n", v.Overlaps, "most", loadtest.Millis(v.LongestOverlapMS)))
-	}
 	if v.Linear.Result != "" {
 		line("in-time", v.Linear.Sentence())
 	}
