@@ -266,7 +266,7 @@ func (r *Result) warnings() []words.Text {
 // ReportFormat and ReportVersion are the format and version of every JSON report.
 const (
 	ReportFormat  = "stock-load-report"
-	ReportVersion = 2
+	ReportVersion = 3
 )
 
 // A Report is the document that WriteJSON writes. It has the runs without their requests, which are in the histories.
