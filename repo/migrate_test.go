@@ -17,6 +17,7 @@ import (
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
+	"example.com/stock/service"
 )
 
 func TestMain(m *testing.M) { repotest.Main(m) }
@@ -73,7 +74,7 @@ func steps(t *testing.T) (names []string) {
 // sells wants the stock to be usable.
 func sells(t *testing.T, db *gorm.DB) {
 	t.Helper()
-	if _, err := stock.NewMySQL(repo.NewMySQL(db)).Set(repotest.Short(t), "sku", 5); err != nil {
+	if _, err := stock.NewMySQL(repo.NewMySQL(db)).Set(repotest.Short(t), "sku", 5, service.Condition{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,28 +9,6 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// Data tells whether a store still has its data.
-type Data interface {
-	// Err is a DataLostError if the store has lost its data.
-	Dependency
-	// Check is part of every health probe. It asks the store, and returns only errors of its server. Err has the
-	// result.
-	Check(ctx context.Context) error
-	// Look returns Err. After a loss it first asks the store again.
-	Look(ctx context.Context) error
-	// Renew records that a person has set the stock, which ends a loss.
-	Renew(ctx context.Context) error
-}
-
-// Trusted is the Data of a store whose server is trusted to keep them.
-type Trusted struct{}
-
-func (Trusted) Err() error                  { return nil }
-func (Trusted) Up() context.Context         { return context.Background() }
-func (Trusted) Check(context.Context) error { return nil }
-func (Trusted) Look(context.Context) error  { return nil }
-func (Trusted) Renew(context.Context) error { return nil }
-
 // A DataCheckConfig has the settings of a DataCheck.
 type DataCheckConfig struct {
 	Name     string // of the store, such as "redis"
@@ -63,14 +41,12 @@ func NewDataCheck(c DataCheckConfig) *DataCheck {
 	return k
 }
 
-// Err returns a DataLostError if the store has lost its data, and a driver.DownError until the first Check.
 func (k *DataCheck) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
 }
 
-// Up returns a ctx that ends, with Err as its cause, when the data are lost. While Err is not nil, it has ended.
 func (k *DataCheck) Up() context.Context {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +69,6 @@ func (k *DataCheck) set(err error) {
 	}
 }
 
-// Look returns Err. After a loss it checks first, because a person may have set the stock through another instance.
 func (k *DataCheck) Look(ctx context.Context) error {
 	if errors.Is(k.Err(), ErrDataLost) {
 		if err := k.Check(ctx); err != nil {
@@ -103,8 +78,7 @@ func (k *DataCheck) Look(ctx context.Context) error {
 	return k.Err()
 }
 
-// Check finds out whether the store has its data, and seeds a new store. Every health probe calls it. It takes one
-// round trip if nothing has changed. Check returns only errors of the store's server; Err has the result.
+// Check also seeds a new store. It takes one round trip if nothing has changed.
 func (k *DataCheck) Check(ctx context.Context) error {
 	return k.agree(ctx, func(now Origin) (Origin, error) {
 		switch {
@@ -118,7 +92,7 @@ func (k *DataCheck) Check(ctx context.Context) error {
 	})
 }
 
-// Renew records that a person has set the stock. After a loss the store gets a new origin, which all instances accept.
+// Renew gives the store a new origin after a loss, which all instances accept.
 func (k *DataCheck) Renew(ctx context.Context) error {
 	return k.agree(ctx, func(now Origin) (Origin, error) {
 		if !now.Lost && now.follows(k.known) {

@@ -49,6 +49,6 @@ func (s *Service) endGuard(ctx context.Context, d *deduction, refused error) boo
 	if time.Since(idle.since) < GuardIdle {
 		return false
 	}
-	_, err = d.store.Store.SetIf(ctx, d.SKU, stock.Quantity, Condition{Match: []string{stock.Tag()}})
+	_, err = d.store.Store.Set(ctx, d.SKU, stock.Quantity, Condition{Match: []string{stock.Tag()}})
 	return err == nil
 }

@@ -13,7 +13,7 @@ func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, erro
 // does not hold, it sets nothing and fails with ErrPrecondition. Only a person should call it: if the store had lost
 // its data, all of its SKUs are sold again afterwards.
 //
-// It takes one round trip after the store's SetIf. If this round trip fails, the stock is set and the error is
+// It takes one round trip after the store's Set. If this round trip fails, the stock is set and the error is
 // lock.ErrDown. A repeated request sets the stock again, or, with a condition, fails with ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
@@ -28,7 +28,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	stock, err := config.Store.SetIf(ctx, sku, quantity, c)
+	stock, err := config.Store.Set(ctx, sku, quantity, c)
 	if err == nil {
 		err = config.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
 	}

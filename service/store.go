@@ -115,11 +115,9 @@ type Replayer interface {
 
 // An Inventory sets stock and lists orders.
 type Inventory interface {
-	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if it does not exist.
-	Set(ctx context.Context, sku SKU, quantity int64) (Stock, error)
-	// SetIf is like Set, but if c does not hold, it sets nothing and fails with ErrPrecondition. Check and write are
-	// one step.
-	SetIf(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
+	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if it does not exist. If c
+	// does not hold, it sets nothing and fails with ErrPrecondition. Check and write are one step.
+	Set(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
 	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on
 	// ("": from the first), and the cursor of the next page ("" after the last).
 	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
@@ -156,3 +154,26 @@ type Origins interface {
 	// returns nil.
 	Seed(ctx context.Context, o Origin, sku SKU, quantity int64) error
 }
+
+// Data tells whether a store still has its data.
+type Data interface {
+	// Err is a DataLostError if the store has lost its data, and a driver.DownError before the first Check.
+	Dependency
+	// Check is part of every health probe. It asks the store, and returns only errors of its server. Err has the
+	// result.
+	Check(ctx context.Context) error
+	// Look returns Err. After a loss it first asks the store again, because a person may have set the stock through
+	// another instance.
+	Look(ctx context.Context) error
+	// Renew records that a person has set the stock, which ends a loss.
+	Renew(ctx context.Context) error
+}
+
+// Trusted is the Data of a store whose server is trusted to keep them.
+type Trusted struct{}
+
+func (Trusted) Err() error                  { return nil }
+func (Trusted) Up() context.Context         { return context.Background() }
+func (Trusted) Check(context.Context) error { return nil }
+func (Trusted) Look(context.Context) error  { return nil }
+func (Trusted) Renew(context.Context) error { return nil }

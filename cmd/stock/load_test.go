@@ -270,31 +270,6 @@ func TestLoadKeepsTheLastHistory(t *testing.T) {
 	}
 }
 
-// Flags that exclude each other are refused before the target is asked, with the name of one of them.
-func TestLoadFlagsThatExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	for args, says := range map[string]string{
-		"--rate 100 -c 5":            "--concurrency: is for the closed loop",
-		"--duration 1s -n 5":         "--duration: cannot stand with --requests",
-		"--duration 0s":              "--duration: must be longer than 0s",
-		"--max-in-flight 5":          "--max-in-flight: is for the open loop: give --rate too",
-		"--max-in-flight 0 --rate 5": "--max-in-flight: must be 1 or more",
-		"--rate fast":                "--rate: must be requests per second",
-		"--skus 0":                   "--skus: must be 1 or more",
-		"--quantity 5..1":            "--quantity: must be 1 or more",
-		"--expect oversold=0":        `--expect: "oversold=0": "=" is no comparison`,
-		"--json /nowhere/at/all":     "--json: ",
-	} {
-		// Nothing listens there: a refusal of the flags shows that the target was not asked.
-		status, _, err := load(
-			t.Context(),
-			append([]string{"--url", "http://127.0.0.1:1", "-s", "right"}, strings.Fields(args)...)...)
-		if status != 1 || err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: status %d, %v; want 1 with %q", args, status, err, says)
-		}
-	}
-}
-
 // The command in the history repeats the run: the same plan, seed included.
 func TestLoadCommandOnFile(t *testing.T) {
 	t.Parallel()
@@ -406,29 +381,41 @@ func TestLoadPrintsAMapping(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesMappings(t *testing.T) {
+// Flags that are wrong, or exclude each other, are refused before the target is asked, with the name of one of them.
+func TestLoadRefusesFlags(t *testing.T) {
 	t.Parallel()
 	good := "../../loadtest/examples/shop/mapping.yaml"
 	ids := file(t, "ids.yaml", `{"ids":{"a":{"x":1}},"read":{"path":"/a","quantity":"n"},`+
 		`"deduct":{"path":"/b","accepted":{"status":200}}}`)
 	bad := file(t, "bad.yaml", "name: x\nreed: {path: /a}\n")
-	for _, row := range []struct{ args, says string }{
-		{"--mapping " + good + " -s none", "--strategy: cannot stand with --mapping"},
-		{"--mapping " + good + " --store redis", "--store: cannot stand with --mapping"},
-		{"--mapping " + good + " --wait 1s", "--wait: cannot stand with --mapping"},
-		{"--mapping " + good + " --must-race", "--must-race: cannot stand with --mapping"},
-		{"--mapping " + good, "--sku: is needed with --mapping"},
-		{"--sku book --mapping nowhere.yaml", "--mapping: open nowhere.yaml"},
-		{"--sku book --mapping medus", `unknown mapping "medus"; did you mean medusa?`},
-		{"--print", "--print: is for --mapping"},
-		{"--sku b --mapping " + ids, "--sku: is b, of which the mapping has no ids; there is a"},
-		{"--sku a --skus 2 --mapping " + ids, "--sku: is a-1, of which the mapping has no ids"},
-		{"--warm-up 1s --mapping " + ids, "--warm-up: cannot stand with a mapping that has ids"},
-		{"--sku book --mapping " + bad, "line 2: reed: is no key of the file; there is "},
+	for args, says := range map[string]string{
+		"-s right --rate 100 -c 5":             "--concurrency: is for the closed loop",
+		"-s right --duration 1s -n 5":          "--duration: cannot stand with --requests",
+		"-s right --duration 0s":               "--duration: must be longer than 0s",
+		"-s right --max-in-flight 5":           "--max-in-flight: is for the open loop: give --rate too",
+		"-s right --max-in-flight 0 --rate 5":  "--max-in-flight: must be 1 or more",
+		"-s right --rate fast":                 "--rate: must be requests per second",
+		"-s right --skus 0":                    "--skus: must be 1 or more",
+		"-s right --quantity 5..1":             "--quantity: must be 1 or more",
+		"-s right --expect oversold=0":         `--expect: "oversold=0": "=" is no comparison`,
+		"-s right --json /nowhere/at/all":      "--json: ",
+		"--mapping " + good + " -s none":       "--strategy: cannot stand with --mapping",
+		"--mapping " + good + " --store redis": "--store: cannot stand with --mapping",
+		"--mapping " + good + " --wait 1s":     "--wait: cannot stand with --mapping",
+		"--mapping " + good + " --must-race":   "--must-race: cannot stand with --mapping",
+		"--mapping " + good:                    "--sku: is needed with --mapping",
+		"--sku book --mapping nowhere.yaml":    "--mapping: open nowhere.yaml",
+		"--sku book --mapping medus":           `unknown mapping "medus"; did you mean medusa?`,
+		"--print":                              "--print: is for --mapping",
+		"--sku b --mapping " + ids:             "--sku: is b, of which the mapping has no ids; there is a",
+		"--sku a --skus 2 --mapping " + ids:    "--sku: is a-1, of which the mapping has no ids",
+		"--warm-up 1s --mapping " + ids:        "--warm-up: cannot stand with a mapping that has ids",
+		"--sku book --mapping " + bad:          "line 2: reed: is no key of the file; there is ",
 	} {
-		status, out, err := load(t.Context(), strings.Fields(row.args)...)
-		if status != 1 || !strings.Contains(fmt.Sprint(err), row.says) {
-			t.Errorf("%s: status %d, %v\n%s", row.args, status, err, out)
+		// Nothing listens there: a refusal of the flags shows that the target was not asked.
+		status, out, err := load(t.Context(), strings.Fields("--url http://127.0.0.1:1 "+args)...)
+		if status != 1 || !strings.Contains(fmt.Sprint(err), says) {
+			t.Errorf("%s: status %d, %v; want 1 with %q\n%s", args, status, err, says, out)
 		}
 	}
 	for _, args := range []string{"--initial 100", "--accepted 3", ""} {

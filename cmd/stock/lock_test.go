@@ -32,7 +32,7 @@ import (
 // its wait; or it waits until it gets the lock, with a larger fence.
 func TestLockNotObtained(t *testing.T) {
 	t.Parallel()
-	for _, k := range append(redisLocks(t, "redis-watchdog"), zkLock(t)) {
+	for _, k := range []kindOfLock{redisLock(t, "redis-watchdog"), zkLock(t)} {
 		t.Run(k.strategy, func(t *testing.T) {
 			t.Parallel()
 			const show = `echo "$LOCK_STRATEGY $LOCK_KEY $LOCK_FENCE."; `
@@ -83,7 +83,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	k := redisLocks(t, "redis-watchdog")[0]
+	k := redisLock(t, "redis-watchdog")
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestLockPassesSignalsOn(t *testing.T) {
 	}{{syscall.SIGINT, "INT"}, {syscall.SIGTERM, "TERM"}, {syscall.SIGHUP, "HUP"}} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			k := redisLocks(t, "redis-watchdog")[0]
+			k := redisLock(t, "redis-watchdog")
 			key := "signal " + s.name
 			holder := startLocking(
 				t,
@@ -175,7 +175,7 @@ func TestLockAtLeast(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	k := redisLocks(t, "redis-watchdog")[0]
+	k := redisLock(t, "redis-watchdog")
 	first := startLocking(t, "m", k.args("late", "--no-wait", "--at-least", "1m", "--", "echo", "done")...)
 	first.says(t, "done")
 	startLocking(t, "m", k.args("late", "--no-wait", "--", "echo", "again")...).ends(t, 75)
@@ -192,7 +192,7 @@ func TestLockFreeAfterAKill(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	k := redisLocks(t, "redis-watchdog")[0]
+	k := redisLock(t, "redis-watchdog")
 	k.server = append(k.server, shortLeases()...)
 	holder := startLocking(t, "holder", k.args("killed", sh(`echo up $$ end; exec sleep 600`)...)...)
 	holder.says(t, "end")
@@ -249,6 +249,13 @@ func (k kindOfLock) open(t *testing.T) lock.Locker {
 	return l
 }
 
+func evict(t *testing.T, k kindOfLock, key string) {
+	t.Helper()
+	if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // However the lock is lost, the command gets SIGTERM, and its status does not count. TestLockLostWhileItsOutputIsStuck
 // shows what becomes of commands that ignore the signal.
 func TestLockLost(t *testing.T) {
@@ -263,9 +270,7 @@ func TestLockLost(t *testing.T) {
 		lose           func(t *testing.T, k kindOfLock, key string, s *server.Server)
 	}{
 		{"evicted", "redis-watchdog", nil, func(t *testing.T, k kindOfLock, key string, _ *server.Server) {
-			if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
-				t.Fatal(err)
-			}
+			evict(t, k, key)
 		}},
 		{"server hangs", "redis-watchdog", nil, func(t *testing.T, _ kindOfLock, _ string, s *server.Server) {
 			if err := s.Pause(); err != nil {
@@ -293,12 +298,10 @@ func TestLockLost(t *testing.T) {
 // The lock is not renewed, and was lost before the command ended: its success does not count.
 func TestLockLostIsToldLate(t *testing.T) {
 	t.Parallel()
-	k := redisLocks(t, "redis-setnx")[0]
+	k := redisLock(t, "redis-setnx")
 	l := startLocking(t, "m", k.args("late loss", "--", "cat")...)
 	listed(t, k, "late loss", "m")
-	if _, err := lock.Evict(t.Context(), k.open(t), "late loss"); err != nil {
-		t.Fatal(err)
-	}
+	evict(t, k, "late loss")
 	l.stdin.Close()
 	l.ends(t, 76)
 }
@@ -453,12 +456,8 @@ type kindOfLock struct {
 	server   []string
 }
 
-func redisLocks(t *testing.T, strategies ...string) (list []kindOfLock) {
-	addr := servers.Redis(t).Addr
-	for _, s := range strategies {
-		list = append(list, kindOfLock{s, []string{"--redis-url", "redis://" + addr}})
-	}
-	return list
+func redisLock(t *testing.T, strategy string) kindOfLock {
+	return kindOfLock{strategy, []string{"--redis-url", "redis://" + servers.Redis(t).Addr}}
 }
 
 func zkLock(t *testing.T) kindOfLock {

@@ -121,7 +121,7 @@ func comparesQuantity(t *testing.T, s shop, sku service.SKU) {
 	o := order(seen)
 	refused(t, s, sku, service.ErrConflict, func() error { return s.Swap(short(t), o) })
 	refused(t, s, sku, service.ErrPrecondition, func() error {
-		_, err := s.SetIf(short(t), sku, 90, service.Condition{Match: []string{seen.Tag()}})
+		_, err := s.Set(short(t), sku, 90, service.Condition{Match: []string{seen.Tag()}})
 		return err
 	})
 

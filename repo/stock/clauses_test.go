@@ -146,7 +146,7 @@ func limits(t *testing.T, s shop, sku service.SKU) {
 	}
 	for _, quantity := range []int64{-1, service.MaxStock + 1} {
 		refused(t, s, sku, errInvalid, func() error {
-			_, err := s.Set(short(t), sku, quantity)
+			_, err := s.Set(short(t), sku, quantity, service.Condition{})
 			return invalid(err)
 		})
 		o.Remaining = quantity
@@ -272,11 +272,11 @@ func leavesLedgers(t *testing.T, s shop, sku service.SKU) {
 	for name, op := range map[string]func() error{
 		"write": func() error { return s.Write(short(t), order(stock)) },
 		"set": func() error {
-			_, err := s.Set(short(t), sku, 7)
+			_, err := s.Set(short(t), sku, 7, service.Condition{})
 			return err
 		},
 		"set on a condition": func() error {
-			_, err := s.SetIf(short(t), sku, 7, service.Condition{Match: []string{stock.Tag()}})
+			_, err := s.Set(short(t), sku, 7, service.Condition{Match: []string{stock.Tag()}})
 			return err
 		},
 	} {
@@ -429,7 +429,7 @@ func cancelled(t *testing.T, s shop, sku service.SKU) {
 	cancel(cause)
 	refused(t, s, sku, cause, func() error { return s.Write(ctx, order(stock)) })
 	refused(t, s, sku, cause, func() error { _, err := s.Deduct(ctx, order(stock)); return err })
-	refused(t, s, sku, cause, func() error { _, err := s.Set(ctx, sku, 1); return err })
+	refused(t, s, sku, cause, func() error { _, err := s.Set(ctx, sku, 1, service.Condition{}); return err })
 	refused(t, s, sku, cause, func() error { _, err := s.Read(ctx, sku); return err })
 	refused(t, s, sku, context.Canceled, func() error { return s.Write(ctx, order(stock)) })
 

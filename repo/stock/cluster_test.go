@@ -143,7 +143,7 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 	// To set the stock needs a key that is not there yet: it waits for the end of the move.
 	m.begin(t)
 	set := make(chan error, 1)
-	go func() { _, err := m.store.Set(short(t), m.sku, 1000); set <- err }()
+	go func() { _, err := m.store.Set(short(t), m.sku, 1000, service.Condition{}); set <- err }()
 	select {
 	case err := <-set:
 		t.Errorf("Set ended while the slot is being moved, with %v", err)

@@ -10,9 +10,9 @@ import (
 	"example.com/stock/service"
 )
 
-// What both stores promise of SetIf.
+// What both stores promise of Set.
 var conditions = []clause{
-	{"if-match", "SetIf with the tag of the stock sets it; with another it writes nothing.", ifMatch},
+	{"if-match", "Set with the tag of the stock sets it; with another it writes nothing.", ifMatch},
 	{"if-any", "The tag * stands for a stock that exists.", ifAny},
 	{"if-none", "A stock that must not exist is made once.", ifNone},
 	{"if-segments", "The tag of a stock in segments changes with each of them.", ifSegments},
@@ -20,11 +20,11 @@ var conditions = []clause{
 	{"if-none-many", "Of 10 that make the stock at once one succeeds.", ifNoneMany},
 }
 
-// unmet wants SetIf to refuse, and the stock to stay as it is.
+// unmet wants Set to refuse, and the stock to stay as it is.
 func unmet(t *testing.T, s shop, sku service.SKU, c service.Condition) {
 	t.Helper()
 	before, unknown := s.Read(short(t), sku)
-	if _, err := s.SetIf(short(t), sku, 7, c); !errors.Is(err, service.ErrPrecondition) {
+	if _, err := s.Set(short(t), sku, 7, c); !errors.Is(err, service.ErrPrecondition) {
 		t.Errorf("%+v of %+v: %v, want ErrPrecondition", c, before, err)
 	}
 	after, err := s.Read(short(t), sku)
@@ -33,10 +33,10 @@ func unmet(t *testing.T, s shop, sku service.SKU, c service.Condition) {
 	}
 }
 
-// met wants SetIf to set, and returns what there is now.
+// met wants Set to set, and returns what there is now.
 func met(t *testing.T, s shop, sku service.SKU, c service.Condition) service.Stock {
 	t.Helper()
-	told, err := s.SetIf(short(t), sku, 7, c)
+	told, err := s.Set(short(t), sku, 7, c)
 	now := mustRead(t, s, sku)
 	if err != nil || now.Quantity != 7 || told != now {
 		t.Errorf("%+v: %+v, %v; told %+v", c, now, err, told)
@@ -104,9 +104,9 @@ func oneOfMany(t *testing.T, s shop, sku service.SKU, c service.Condition) {
 	for n := range 10 {
 		done.Go(func() {
 			<-start
-			stock, err := s.SetIf(short(t), sku, int64(n), c)
+			stock, err := s.Set(short(t), sku, int64(n), c)
 			for errors.Is(err, lock.ErrHeld) { // too many deadlocks in a row, on a busy computer
-				stock, err = s.SetIf(short(t), sku, int64(n), c)
+				stock, err = s.Set(short(t), sku, int64(n), c)
 			}
 			mu.Lock()
 			defer mu.Unlock()

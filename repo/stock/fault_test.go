@@ -53,7 +53,7 @@ func operations(s shop) (all []operation) {
 			return s.Swap(ctx, at.order)
 		}, written},
 		operation{"Set", true, false, true, func(ctx context.Context, s shop, at scene) error {
-			_, err := s.Set(ctx, at.sku, 5)
+			_, err := s.Set(ctx, at.sku, 5, service.Condition{})
 			return err
 		}, func(t *testing.T, s shop, at scene) bool { return mustRead(t, s, at.sku).Quantity == 5 }},
 		operation{"Raise", true, false, true, func(ctx context.Context, s shop, at scene) error {
@@ -225,9 +225,9 @@ func TestOutage(t *testing.T) {
 func recovers(t *testing.T, s shop, sku service.SKU) {
 	t.Helper()
 	ctx := short(t)
-	stock, err := s.Set(ctx, sku, 100)
+	stock, err := s.Set(ctx, sku, 100, service.Condition{})
 	for err != nil && ctx.Err() == nil {
-		stock, err = s.Set(ctx, sku, 100)
+		stock, err = s.Set(ctx, sku, 100, service.Condition{})
 	}
 	if err := errors.Join(err, s.Write(ctx, order(stock))); err != nil {
 		t.Fatalf("after the outage: %v", err)

@@ -13,16 +13,11 @@ import (
 	"example.com/stock/service"
 )
 
-// Set takes six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs that
-// are older than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count and
-// cannot be read through the API; copy them from the table if you need them for longer.
-func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
-	return m.SetIf(ctx, sku, quantity, service.Condition{})
-}
-
-// SetIf is Set with a condition. Locking and checking the rows takes one more round trip, or two if the stock is in
-// segments.
-func (m *MySQL) SetIf(
+// Set takes six round trips, or nine if the stock was in segments. With a condition it locks and checks the rows, which
+// takes one more, or two if the stock is in segments. At the end Set removes orders of earlier epochs that are older
+// than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count and cannot be read
+// through the API; copy them from the table if you need them for longer.
+func (m *MySQL) Set(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
 	stock, err := m.put(ctx, "set stock", sku, quantity, c)

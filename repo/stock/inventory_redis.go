@@ -26,13 +26,8 @@ var (
 )
 
 // Set takes two round trips, and two more for each concurrent Set of the SKU. While a cluster is moving the slot, Set
-// waits.
-func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
-	return r.SetIf(ctx, sku, quantity, service.Condition{})
-}
-
-// SetIf takes the round trips of Set. The script that writes also checks the condition.
-func (r *Redis) SetIf(
+// waits. The script that writes also checks the condition.
+func (r *Redis) Set(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {

@@ -38,14 +38,7 @@ var (
 
 // A shop has the interfaces that both stores implement.
 type shop interface {
-	service.Store
-	service.Deductor
-	service.Batcher
-	service.Segmenter
-	service.Inventory
-	service.Replayer
-	service.Fencer
-	service.Settler
+	service.Shop
 	CanWrite(ctx context.Context) error
 }
 
@@ -114,7 +107,7 @@ func order(stock service.Stock) service.Order {
 
 func mustSet(t testing.TB, s shop, sku service.SKU, quantity int64) service.Stock {
 	t.Helper()
-	stock, err := s.Set(short(t), sku, quantity)
+	stock, err := s.Set(short(t), sku, quantity, service.Condition{})
 	if err != nil {
 		t.Fatalf("Set(%s, %d): %v", sku, quantity, err)
 	}

@@ -59,28 +59,14 @@ func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{m} }
 
 // The interfaces of package service that MySQL implements.
 var (
-	_ service.Store      = (*MySQL)(nil)
-	_ service.Deductor   = (*MySQL)(nil)
-	_ service.Batcher    = (*MySQL)(nil)
-	_ service.Fencer     = (*MySQL)(nil)
+	_ service.Shop       = (*MySQL)(nil)
 	_ service.Transactor = (*MySQL)(nil)
-	_ service.Segmenter  = (*MySQL)(nil)
-	_ service.Inventory  = (*MySQL)(nil)
-	_ service.Settler    = (*MySQL)(nil)
-	_ service.Replayer   = (*MySQL)(nil)
 	_ service.Store      = (*transaction)(nil)
 )
 
 // The interfaces of package service that Redis implements. It is not a Transactor, because MULTI cannot read and then
 // decide.
 var (
-	_ service.Store     = (*Redis)(nil)
-	_ service.Deductor  = (*Redis)(nil)
-	_ service.Batcher   = (*Redis)(nil)
-	_ service.Fencer    = (*Redis)(nil)
-	_ service.Segmenter = (*Redis)(nil)
-	_ service.Inventory = (*Redis)(nil)
-	_ service.Settler   = (*Redis)(nil)
-	_ service.Replayer  = (*Redis)(nil)
-	_ service.Origins   = (*Redis)(nil)
+	_ service.Shop    = (*Redis)(nil)
+	_ service.Origins = (*Redis)(nil)
 )

@@ -34,7 +34,8 @@ func TestRoundTrips(t *testing.T) {
 			for _, warm := range []bool{false, true} {
 				mustSet(t, sound, sku, 100)
 				takes := func(name string, op func() error) { t.Helper(); trips(t, p, warm, name, n[name], op) }
-				takes("Set", func() error { _, err := s.Set(short(t), sku, 100); return err })
+				set := func() error { _, err := s.Set(short(t), sku, 100, service.Condition{}); return err }
+				takes("Set", set)
 				takes("Read", func() error { _, err := s.Read(short(t), sku); return err })
 				takes("Orders", func() error { _, _, err := s.Orders(short(t), sku, "", 1); return err })
 				for _, way := range []string{"Write", "Swap", "Deduct"} {
@@ -63,7 +64,7 @@ func TestRoundTrips(t *testing.T) {
 					o.Fence = fence
 					return s.Swap(short(t), o)
 				})
-				takes("Set of segments", func() error { _, err := s.Set(short(t), sku, 100); return err })
+				takes("Set of segments", set)
 			}
 			if m, is := s.(*stock.MySQL); is {
 				trips(t, p, true, "Transact", 5, func() error {

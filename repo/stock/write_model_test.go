@@ -31,7 +31,7 @@ func mini(t *testing.T) *Redis {
 func sellInAnyOrder(t *testing.T, r *Redis, script *redisscript.Script, wanted check, draw *rand.Rand) error {
 	t.Helper()
 	ctx, sku := t.Context(), service.SKU(uuid.NewString())
-	started, err := r.Set(ctx, sku, 20)
+	started, err := r.Set(ctx, sku, 20, service.Condition{})
 	var writes []service.Order // on their way
 	// One digit and then two: who compares fences as text takes 10 for less than 9.
 	fence, newest := uint64(8), uint64(0)

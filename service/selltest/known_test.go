@@ -38,11 +38,7 @@ func (c *counting) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 func TestOnlyAKnownSKUReachesItsLock(t *testing.T) {
 	t.Parallel()
 	c := &counting{shop: redisStore(t), inner: &local.Mutex{}}
-	s := stage(t, service.UnderLock(c), c, func(config *service.Config) {
-		offer := config.Strategies["it"]
-		offer.Lock = c
-		config.Strategies["it"] = offer
-	})
+	s := locked(t, c, c)
 	s.Service = service.New(s.Config) // another instance than the one that has set the stock
 	asks := func(what string, reads, asked int64) {
 		t.Helper()

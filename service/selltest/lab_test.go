@@ -121,11 +121,7 @@ func TestAClientThatLeavesAPause(t *testing.T) {
 func TestNesting(t *testing.T) {
 	t.Parallel()
 	l := &local.Mutex{}
-	s := stage(t, service.UnderLock(l), redisStore(t), func(c *service.Config) {
-		it := c.Strategies["it"]
-		it.Lock = l
-		c.Strategies["it"] = it
-	})
+	s := locked(t, l, redisStore(t))
 	if _, err := s.sell(t.Context(), lab(service.Lab{Nested: service.NestedHolder}), wait(0)); err != nil {
 		t.Errorf("as its holder: %v", err)
 	}

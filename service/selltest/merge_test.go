@@ -33,11 +33,7 @@ func (c *counter) Read(context.Context, service.SKU) (service.Stock, error) {
 	return c.stock, nil
 }
 
-func (c *counter) Set(_ context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
-	return c.SetIf(context.Background(), sku, quantity, service.Condition{})
-}
-
-func (c *counter) SetIf(
+func (c *counter) Set(
 	_ context.Context, sku service.SKU, quantity int64, _ service.Condition,
 ) (service.Stock, error) {
 	c.mu.Lock()

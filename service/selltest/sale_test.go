@@ -134,7 +134,7 @@ func booksSetAnew(t *testing.T, w *way) {
 		if err := w.rig.remove[w.kept](s.sku); err != nil {
 			t.Error(err)
 		}
-		if _, err := w.store.Set(context.WithoutCancel(t.Context()), s.sku, quantity); err != nil {
+		if _, err := w.store.Set(context.WithoutCancel(t.Context()), s.sku, quantity, service.Condition{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -285,8 +285,8 @@ func tellsItsSteps(t *testing.T, w *way) {
 	if got := strings.Join(seen, ","); got != points {
 		t.Errorf("it stood at %s, want %s", got, points)
 	}
-	if got := told.kinds(); got != "waits "+steps {
-		t.Errorf("told %s\nwant waits %s", got, steps)
+	if got := told.kinds(); got != "arrived waits "+steps+" ended" {
+		t.Errorf("told %s\nwant arrived waits %s ended", got, steps)
 	}
 	for _, step := range told.steps {
 		if wrote := step.Kind == service.Wrote; (wrote || step.Kind == service.ReadIt) &&
@@ -319,7 +319,7 @@ func (l *stepList) kinds() string {
 	var names []string
 	for _, s := range l.steps {
 		switch s.Kind {
-		case service.Arrived, service.Woken, service.Ended, service.Paused, service.Resumed:
+		case service.Woken, service.Paused, service.Resumed:
 		default:
 			names = append(names, string(s.Kind))
 		}

@@ -2,8 +2,6 @@ package selltest
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 
 	"example.com/stock/lock"
@@ -12,77 +10,32 @@ import (
 	"example.com/stock/service"
 )
 
-// told returns the kinds of all steps, in order.
-func told(t *testing.T, s *service.Steps) (steps []service.Step, kinds string) {
-	t.Helper()
-	for n := uint64(0); ; {
-		part, dropped, _ := s.After(n)
-		if dropped > 0 {
-			t.Fatalf("%d steps were dropped", dropped)
-		}
-		if len(part) == 0 {
-			break
-		}
-		steps = append(steps, part...)
-		n = part[len(part)-1].Number
-	}
-	var names []string
-	for i, step := range steps {
-		names = append(names, string(step.Kind))
-		if step.Number != uint64(i+1) || step.RequestID != "r-1" || step.At.IsZero() {
-			t.Errorf("step %d: %+v", i, step)
-		}
-	}
-	return steps, strings.Join(names, " ")
-}
-
-func watch(s *service.Steps) func(*service.Config) {
-	return func(c *service.Config) { c.Watch, c.Pauses = s, &service.Pauses{} }
-}
-
 // A sale that gets the receipt of an earlier one tells so at its end: its version is that of the earlier one, and who
-// compares versions would take it for a collision.
-func TestASaleTellsThatItIsReplayed(t *testing.T) {
+// compares versions would take it for a collision. A sale that fails tells why, also if it never came near a lock.
+func TestASaleTellsHowItEnds(t *testing.T) {
 	t.Parallel()
-	ring := service.NewSteps(64)
-	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t), watch(ring))
-	for range 2 {
-		if _, err := s.sell(t.Context(), key(t, "one")); err != nil {
-			t.Fatal(err)
+	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
+	down := &driver.DownError{Server: "lock", Reason: "gone"}
+	for _, row := range []struct {
+		change   func(*service.Request)
+		down     error
+		kinds    string
+		replayed bool
+		err      error
+	}{
+		{key(t, "one"), nil, "arrived waits acquired read thinks writes wrote released ended", false, nil},
+		{key(t, "one"), nil, "arrived waits acquired read thinks writes released ended", true, nil},
+		{quantity(initial + 1), nil, "arrived waits acquired read released ended", false, service.ErrSoldOut},
+		{quantity(1), down, "arrived ended", false, lock.ErrDown},
+	} {
+		var told stepList
+		s.watchers = []service.Watcher{&told}
+		s.serving.turn(t, row.down)
+		_, _ = s.sell(t.Context(), row.change)
+		last := told.steps[len(told.steps)-1]
+		if got := told.kinds(); got != row.kinds || last.Replayed != row.replayed || !errors.Is(last.Err, row.err) {
+			t.Errorf("told %s\nwant %s; replayed %t, %v", got, row.kinds, last.Replayed, last.Err)
 		}
-	}
-	steps, kinds := told(t, ring)
-	var replayed []bool
-	for _, step := range steps {
-		if step.Kind == service.Ended {
-			replayed = append(replayed, step.Replayed)
-		}
-	}
-	if !slices.Equal(replayed, []bool{false, true}) || strings.Count(kinds, string(service.Wrote)) != 1 {
-		t.Errorf("told %s, replayed %v", kinds, replayed)
-	}
-}
-
-// A sale that fails tells why, also if it never came near a lock.
-func TestASaleTellsHowItFailed(t *testing.T) {
-	t.Parallel()
-	ring := service.NewSteps(64)
-	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t), watch(ring))
-	if _, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = initial + 1 }); err == nil {
-		t.Fatal("it sold more than there is")
-	}
-	steps, kinds := told(t, ring)
-	if want := "arrived waits acquired read released ended"; kinds != want {
-		t.Errorf("told %s, want %s", kinds, want)
-	}
-	if !errors.Is(steps[len(steps)-1].Err, service.ErrSoldOut) {
-		t.Errorf("ended with %v", steps[len(steps)-1].Err)
-	}
-	s.serving.turn(t, &driver.DownError{Server: "lock", Reason: "gone"})
-	_, _ = s.sell(t.Context())
-	steps, kinds = told(t, ring)
-	if !strings.HasSuffix(kinds, " arrived ended") || !errors.Is(steps[len(steps)-1].Err, lock.ErrDown) {
-		t.Errorf("told %s, ended with %v", kinds, steps[len(steps)-1].Err)
 	}
 }
 

@@ -20,41 +20,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names
-// and endpoints.
-var planned = [][2]string{
-	{"none", "/deduct_stock"},
-	{"local-mutex", "/deduct_stock_sync"},
-	{"redis-setnx-expire", "/deduct_stock_setnx_expire"},
-	{"redis-setnx-del", "/deduct_stock_setnx_del"},
-	{"redis-setnx-watch", "/deduct_stock_setnx_watch"},
-	{"redis-setnx", "/deduct_stock_lock"},
-	{"redis-rlock", "/deduct_stock_rlock"},
-	{"redis-watchdog", "/deduct_stock_redisson"},
-	{"redlock", "/deduct_stock_redlock"},
-	{"zk-ephemeral", "/deduct_stock_zk_ephemeral"},
-	{"zk-sequential", "/deduct_stock_zk"},
-	{"mysql-table", "/deduct_stock_mysql_table"},
-	{"mysql-for-update", "/deduct_stock_mysql_for_update"},
-	{"mysql-get-lock", "/deduct_stock_mysql_get_lock"},
-	{"segmented", "/deduct_stock_segmented"},
-	{"pessimistic", "/deduct_stock_pessimistic"},
-	{"optimistic", "/deduct_stock_optimistic"},
-	{"atomic", "/deduct_stock_atomic"},
-	{"merged", "/deduct_stock_merged"},
-}
-
-func TestCatalogueIsAsDesigned(t *testing.T) {
-	t.Parallel()
-	var got [][2]string
-	for _, s := range strategy.All() {
-		got = append(got, [2]string{s.Name, s.Endpoint})
-	}
-	if !slices.Equal(got, planned) {
-		t.Errorf("%q, want %q", got, planned)
-	}
-}
-
 var (
 	goodName = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	goodPath = regexp.MustCompile(`^/deduct_stock(_[a-z]+)*$`)
