@@ -28,15 +28,17 @@ var points = map[string][]string{
 	"frozen_fenced": {
 		`sold === 1 && stock === 9 && lost === 0`, `tok(1).getAttribute("aria-label").includes("fence 1 < 2")`,
 	},
-	"herd":       {`sold === 30 && stock === 70`, `count("wakes") > 250`, `seen.woken > 10`},
-	"queue":      {`sold === 30 && stock === 70`, `count("wakes") < 60`},
-	"masters":    {`sold === 0`, `document.querySelectorAll(".master.down").length === 3`},
+	"herd":  {`sold === 30 && stock === 70`, `count("wakes") > 250`, `seen.woken > 10`},
+	"queue": {`sold === 30 && stock === 70`, `count("wakes") < 60`},
+	"masters": {
+		`sold === 0`, `document.querySelectorAll(".master.down").length === 3`, `$('#back [fill*=redbar]') !== null`,
+	},
 	"four_goods": {`sold === 7 && stock === 33`, `tok(2).classList.contains("again")`},
 	"same_key": {
 		`sold === 2 && stock === 8`, `tok(2).classList.contains("again")`,
 		`tok(2).getAttribute("aria-label").includes("sent with the key of request 1")`,
 	},
-	"atomic": {`sold === 50 && stock === 0`, `count("writes") === 50`},
+	"atomic": {`sold === 50 && stock === 0`, `count("writes") === 50`, `$("#back").textContent.includes("1 → 0")`},
 	"merged": {`sold === 50 && stock === 0`, `count("writes") < 50`},
 }
 

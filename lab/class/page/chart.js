@@ -152,8 +152,10 @@ function marksOf(m, one, fault, x, y) {
   let out = ''
   const at = (kind, time, value) => { out += marks[kind](x(time), y) + (m.goods ? '' : valueAt(x(time), y, value)) }
   if (fault && marks[fault.state]) at(fault.state, fault.from)
-  if (one.read_at && !one.replayed) at('read', one.read_at, one.read)
-  if (one.sold && one.wrote_at) at('write', one.wrote_at, one.wrote)
+  const wrote = one.sold && one.wrote_at
+  const close = wrote && x(wrote) - x(one.read_at) < wideOf(one.read, 22) + 32 // the write would cover what was read
+  if (one.read_at && !one.replayed && !close) at('read', one.read_at, one.read)
+  if (wrote) at('write', wrote, close ? `${one.read}→${one.wrote}` : one.wrote)
   const refused = one.phase === 'done' && !one.sold && !one.replayed && one.outcome !== 'no_reply'
   if (refused) at('refused', one.ended)
   return out
@@ -168,7 +170,9 @@ function block(a, b, y, thick, look) {
 
 function valueAt(x, y, value) {
   if (value === undefined) return ''
-  return bar(x + 14, y - 12, wideOf(value, 22) + 8, 24, 'var(--paper)', { rx: 4 }) + say(x + 18, y + 8, 22, value)
+  const w = wideOf(value, 22) + 8
+  const left = x + 10 + w > chart.right ? x - 14 - w : x + 14
+  return bar(left, y - 12, w, 24, 'var(--paper)', { rx: 4 }) + say(left + 4, y + 8, 22, value)
 }
 
 /** The end of a lease: a post with a flag. */
@@ -209,7 +213,7 @@ export function answers(vote, right) {
     const look = `chart answer ${i === right ? 'right' : ''}`
     const out = rect(x, chart.top, w, chart.bottom - chart.top, look, { rx: 12 }) +
       bar(x + 16, chart.top + 16, 56, 56, 'var(--paper)', { rx: 10, stroke: 'var(--ink)', 'stroke-width': 4 }) +
-      say(x + 44, chart.top + 58, 40, i + 1, 'm') + say(x + 86, chart.top + 56, 32, t(`choice_${i}`)) +
+      say(x + 44, chart.top + 58, 40, i + 1, 'm') + say(x + 86, chart.top + 56, 30, t(`choice_${i}`)) +
       (i === right ? badge('yes', x + w - 34, chart.top + 34, 24) : '')
     if (vote.on) return out + say(x + 86, chart.top + 112, 26, t('hands_up'), 'c-dim thin')
     return out + bar(x + 18, chart.top + 92, Math.max(2, n / total * (w - 110)), 36, 'var(--bar)') +

@@ -28,8 +28,8 @@ export function modelOf(store, about, now) {
     ended: caption?.phase === 'done' && caption.key.startsWith('stop_'), stop: store.get('stop'),
     verdict: store.get('verdict') ?? {}, leases: store.get('leases') ?? [],
     exclusive: Boolean(plan?.exclusive), shared: plan?.exclusive && plan.scope === 'cluster',
-    process: plan?.scope === 'process', zookeeper: Boolean(plan?.strategy.startsWith('zk-')),
-    goods: plan?.goods > 1, keyed: plan?.scene === 'same_key',
+    free: plan?.scope === 'cluster' && !plan.exclusive, process: plan?.scope === 'process',
+    zookeeper: Boolean(plan?.strategy.startsWith('zk-')), goods: plan?.goods > 1, keyed: plan?.scene === 'same_key',
     fences: plan?.fenced && plan.scene?.startsWith('frozen'),
     masters: plan?.strategy === 'redlock' && store.get('masters')?.answers,
     queue: plan?.strategy === 'zk-sequential' ? store.get('queue')?.answers ?? [] : [],
@@ -42,11 +42,20 @@ export function modelOf(store, about, now) {
   m.from = list.length ? Math.min(...list.map((one) => one.fired || now)) : now
   m.to = m.running ? Math.max(now, m.from) : Math.max(m.from, ...list.map((one) => one.ended || 0))
   m.faultOf = (one) => m.bands(one.app).find((b) => b.from > one.fired && (!one.ended || b.from <= one.ended))
-  m.lostBy = (one) => m.leases.find((l) => l.req === one.id && l.over && l.expired)
+  const noMajority = m.masters ? minorityAt(store, m.masters.length) : Infinity
+  m.lostBy = (one) => m.leases.find((l) => l.req === one.id && l.over && l.expired) ??
+    (one.holds?.some((h) => h.from < noMajority && noMajority < (h.to || now)) ? { over: noMajority } : undefined)
   const used = (app, i) => i < (plan?.instances || 3) || list.some((one) => one.app === app)
   m.apps = about.apps.filter(used).slice(0, 4)
   m.h = heightOf(Math.max(list.length, plan?.requests ?? 0), m.apps.length)
   return m
+}
+
+/** When so many masters of Redlock were down that the others are no majority: nobody had the lock any more. */
+function minorityAt(store, masters) {
+  const bands = [...store.under('faults')].filter(([name]) => name.startsWith('redis-')).flatMap(([, list]) => list)
+  const down = (at) => bands.filter((b) => b.from <= at && !(b.to <= at)).length
+  return bands.map((b) => b.from).sort((a, b) => a - b).find((at) => down(at) >= masters / 2) ?? Infinity
 }
 
 /** The height of a request: as large as a row has room for. */
@@ -159,9 +168,9 @@ function serverOf(m) {
 function holderOf(m) {
   const lease = m.leases.at(-1)
   const named = lease && m.list.find((one) => one.id === lease.req)
-  const next = m.list.find((one) => within.includes(one.phase) && one !== named)
+  const next = m.list.find((one) => within.includes(one.phase) && one !== named && !m.lostBy(one))
   if (named && !lease.over && !(next && named.phase === 'done')) return { one: named, lease }
-  if (next && !(lease?.expired && next.fired < lease.from)) return { one: next }
+  if (next) return { one: next }
   return named && lease.over && lease.expired ? { one: named, lease, ended: true } : {}
 }
 
@@ -421,9 +430,7 @@ function alarmOf(v) {
 
 /** The writes of the store in their order; the sales of a batch are one. */
 function ledgerOf(m) {
-  const at = (one) => one.wrote_at || one.ended
-  const sold = m.list.filter((one) => one.sold && one.read !== undefined).sort((a, b) => at(a) - at(b))
-  return writesOf(sold).map((batch) => ({
+  return writesOf(soldOf(m)).map((batch) => ({
     who: batch.length > 1 ? `${batch.length} ×` : batch[0].name, twin: batch[0].twin,
     what: `${Math.max(...batch.map((one) => one.read))} → ${Math.min(...batch.map((one) => one.wrote))}`,
   }))
@@ -441,6 +448,12 @@ function goodsOn(m) {
   }).join('')
 }
 
+/** Sales in the order of their writes, which replies do not keep: where the store decides, versions tell it. */
+function soldOf(m) {
+  const at = (one) => m.free && one.version || one.wrote_at || one.ended
+  return m.list.filter((one) => one.sold && one.read !== undefined).sort((a, b) => at(a) - at(b))
+}
+
 /** Sales in their order, those of a batch together. */
 const writesOf = (sold) => [...Map.groupBy(sold, (one) => one.batch || one.id).values()]
 
@@ -448,8 +461,8 @@ const writesOf = (sold) => [...Map.groupBy(sold, (one) => one.batch || one.id).v
 function below(m, p) {
   const many = m.list.length > 8
   if (many && m.zookeeper) return wakeUps(m)
-  if (many && m.plan.scope === 'cluster' && !m.exclusive) {
-    const sold = m.list.filter((one) => one.sold).sort((a, b) => a.ended - b.ended)
+  if (many && m.free) {
+    const sold = soldOf(m)
     const writes = writesOf(sold).map((batch) => batch.length)
     return tallied(t('sold_by_write'), t('writes_sum', { n: sold.length }), writes, writes.length)
   }

@@ -397,7 +397,8 @@ function countsOf(plan, n) {
 /** The caption of the run, and its counts. */
 function story() {
   const c = store.get('caption')
-  const vote = voting() ? store.get('voting') : null
+  const since = Math.max(store.get('run')?.at ?? 0, store.get('stop')?.at ?? 0)
+  const vote = voting() || store.get('voting')?.at > since ? store.get('voting') : null
   const scene = at('scene')
   const words = captionOf(vote, c)
   const list = c && !vote ? countsOf(store.get('run').plan, store.get('tally')) : []
