@@ -18,8 +18,8 @@ func oldNodeAdopted() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "knows-it-by-its-guid", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "fixed", Variant: "compares-the-session", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Oversells, "knows-it-by-its-guid"),
+				byHand("fixed", lab.Safe, "compares-the-session"),
 			},
 			lab.Cases("", "zk-sequential", "zk-ephemeral"),
 		),

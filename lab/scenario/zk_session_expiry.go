@@ -16,8 +16,8 @@ func zkSessionExpiry() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "fixed", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
+				byHand("naive", lab.Oversells, "waits-to-be-told"),
+				byHand("fixed", lab.Refuses, "counts-the-time-itself"),
 			},
 			lab.Cases(heedsLoss, "zk-sequential", "zk-ephemeral"),
 			lab.Cases(ignoresLoss, "zk-sequential", "zk-ephemeral"),
