@@ -23,22 +23,8 @@ func zkSessionExpiry() lab.Scenario {
 			lab.Cases(ignoresLoss, "zk-sequential", "zk-ephemeral"),
 			lab.Cases(noFence, "zk-sequential", "zk-ephemeral"),
 		),
-		Predict: lateWriter,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
-			ours := slices.DeleteFunc(slices.Clone(beds), func(b *lab.Testbed) bool { return b.Case.Code != "" })
-			seen := make(map[*lab.Testbed]lab.Observation)
-			if len(ours) > 0 {
-				for i, outcome := range holdInSilence(ours) {
-					seen[ours[i]] = outcome
-				}
-			}
-			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
-				if b.Case.Code != "" {
-					return expireUnheard(b)
-				}
-				return seen[b]
-			})
-		},
+		Predict:  lateWriter,
+		Together: strategiesTogether(holdInSilence, expireUnheard),
 	}
 }
 
