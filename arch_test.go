@@ -168,7 +168,8 @@ var arrows = map[string]struct {
 	// The class.
 	"lab/class": {
 		[]string{
-			"internal/stack", "internal/words", "lab/diagram", "loadtest", "lock/locktest/server", "lock/locktest/wire",
+			"internal/stack", "internal/words", "lab", "lab/diagram", "loadtest", "lock/locktest/server",
+			"lock/locktest/wire",
 		},
 		"a client over HTTP, which also plays what loads have recorded: what the wall shows comes from what " +
 			"instances tell, not from their code",

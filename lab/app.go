@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"example.com/stock/internal/stack"
@@ -20,9 +19,6 @@ type App struct {
 	client *loadtest.Client // for the listener for customers
 	admin  *loadtest.Client // for the listener for operators
 	frozen bool
-
-	mu    sync.Mutex
-	heard heard
 }
 
 func newApp(server *server.Server) (*App, error) {

@@ -36,22 +36,8 @@ const (
 // Outcomes returns all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{
-		Safe,
-		Oversells,
-		Refuses,
-		Delays,
-		Blocks,
-		Busy,
-		Duplicates,
-		Aborts,
-		HalfDone,
-		Starves,
-		Herds,
-		Leaks,
-		Repeats,
-		Loses,
-		Reorders,
-		Exceeds,
+		Safe, Oversells, Refuses, Delays, Blocks, Busy, Duplicates, Aborts, HalfDone, Starves, Herds, Leaks, Repeats,
+		Loses, Reorders, Exceeds,
 	}
 }
 

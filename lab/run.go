@@ -180,7 +180,10 @@ func (r *runner) testbed(ctx context.Context, s Scenario, cell *Cell, c Case) (b
 			return nil, string(need) + ": " + reason, nil
 		}
 	}
-	b = &Testbed{Case: c, SKU: cell.SKU, fleet: r.fleet, o: r.stack, says: s.Says}
+	b = &Testbed{
+		Case: c, SKU: cell.SKU, fleet: r.fleet, o: r.stack, says: s.Says,
+		told: make(map[string][]Step),
+	}
 	if c.Strategy != "" {
 		strategies, err := r.fleet.catalogue(ctx)
 		if err != nil {

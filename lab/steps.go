@@ -14,98 +14,108 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A step is one step of a sale, as its instance reported it.
-type step struct {
-	Number    uint64
-	AtUS      int64 `json:"at_us"`
-	Kind      string
+// A Step is one step of a sale, as its instance reported it.
+type Step struct {
+	Number    uint64 `json:"number"` // from 1, in each process
+	AtUS      int64  `json:"at_us"`
+	Kind      string `json:"kind"`
 	RequestID string `json:"request_id"`
-	Read      int64
-	Remaining int64
-	Version   uint64
-	Segment   int
-	Fence     string
-	Outcome   string
+	Read      int64  `json:"read"`
+	Remaining int64  `json:"remaining"`
+	Version   uint64 `json:"version"`
+	Epoch     uint64 `json:"epoch"`
+	Segment   int    `json:"segment"`
+	Fence     string `json:"fence"`
+	Point     string `json:"point"`
+	Outcome   string `json:"outcome"`
+	Replayed  bool   `json:"replayed"`
+	SKU       string `json:"sku"`
+	Batch     string `json:"batch"`
+	BatchSize int    `json:"batch_size"`
 }
 
-func (s step) at() time.Time { return time.UnixMicro(s.AtUS).UTC() }
+func (s *Step) at() time.Time { return time.UnixMicro(s.AtUS).UTC() }
 
-// heard is the position after the last step that was read from an instance. Later cases continue there.
-type heard struct {
-	pid    int
-	number uint64
+// Steps reads the steps of one instance, each once and in order, and calls Tell with each. boot tells the processes of
+// the instance apart, and missed is how many steps before this one the process has forgotten.
+type Steps struct {
+	Admin, Token string // of the instance
+	Tell         func(boot int64, missed uint64, s *Step)
+
+	boot int64
+	last uint64 // last number read within boot
 }
 
-// follow reads the steps of an instance until the case ends. Steps that were read before the instance died or froze are
-// kept.
-func (b *Testbed) follow(app *App) {
-	b.Go(func(ctx context.Context) {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		for ctx.Err() == nil {
-			_ = b.hear(ctx, client, app) // the loop tries again
-			_ = loadtest.Sleep(ctx, watchEvery)
-		}
-	})
-}
-
-// hear reads one stream of steps to its end.
-func (b *Testbed) hear(ctx context.Context, client *http.Client, app *App) error {
-	pid := app.Pid()
-	app.mu.Lock()
-	if app.heard.pid != pid {
-		app.heard = heard{pid: pid}
+// Follow reads until ctx ends. What was read before the instance died or froze is told.
+func (r *Steps) Follow(ctx context.Context) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for ctx.Err() == nil {
+		_ = r.read(ctx, client) // the loop tries again
+		_ = loadtest.Sleep(ctx, watchEvery)
 	}
-	after := app.heard.number
-	app.mu.Unlock()
-	url := fmt.Sprintf("%s/v1/lab/steps?after=%d", app.Server.Admin, after)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+}
+
+// read reads one stream to its end, from the oldest step that the instance keeps.
+func (r *Steps) read(ctx context.Context, client *http.Client) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Admin+"/v1/lab/steps?after=0", nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", "Bearer "+r.Token)
 	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the instance answered %s", res.Status)
+	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			if err := r.Message([]byte(data)); err != nil {
+				return err
+			}
 		}
-		var m struct{ Steps []step }
-		if err := json.Unmarshal([]byte(data), &m); err != nil {
-			return err
-		}
-		b.keep(m.Steps)
-		app.mu.Lock()
-		if n := len(m.Steps); n > 0 && app.heard.pid == pid {
-			app.heard.number = max(app.heard.number, m.Steps[n-1].Number)
-		}
-		app.mu.Unlock()
 	}
 	return lines.Err()
 }
 
-// keep stores the steps of this case's requests. It drops repeats, which a reopened stream may send.
-func (b *Testbed) keep(steps []step) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.told == nil {
-		b.told = make(map[string][]step)
+// Message tells the steps of one message of the stream that are new.
+func (r *Steps) Message(data []byte) error {
+	var m struct {
+		Boot  int64
+		Steps []Step
 	}
-	for _, s := range steps {
-		if !strings.HasPrefix(s.RequestID, b.SKU+".") {
+	if err := json.Unmarshal(data, &m); err != nil {
+		return err
+	}
+	if m.Boot != r.boot {
+		r.boot, r.last = m.Boot, 0
+	}
+	for i := range m.Steps {
+		s := &m.Steps[i]
+		if s.Number <= r.last {
 			continue
 		}
-		known := b.told[s.RequestID]
-		if n := len(known); n > 0 && known[n-1].AtUS >= s.AtUS && known[n-1].Number >= s.Number {
-			continue
-		}
-		b.told[s.RequestID] = append(known, s)
+		missed := s.Number - r.last - 1
+		r.last = s.Number
+		r.Tell(m.Boot, missed, s)
 	}
+	return nil
+}
+
+// follow keeps the steps of this case's requests on an instance until the case ends.
+func (b *Testbed) follow(app *App) {
+	steps := &Steps{Admin: app.Server.Admin, Token: token, Tell: func(_ int64, _ uint64, s *Step) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if strings.HasPrefix(s.RequestID, b.SKU+".") {
+			b.told[s.RequestID] = append(b.told[s.RequestID], *s)
+		}
+	}}
+	b.Go(steps.Follow)
 }
 
 // awaitSteps waits for the last steps of the answered sales, at most a second, because a reply may overtake the stream.
@@ -192,10 +202,10 @@ func (c *Call) lockLane() string {
 }
 
 // drawSteps records the steps of one sale that an instance reported.
-func (c *Call) drawSteps(steps []step) {
+func (c *Call) drawSteps(steps []Step) {
 	d := &saleDrawing{c: c, lock: c.lockLane(), outcome: steps[len(steps)-1].Outcome}
-	for _, s := range steps {
-		d.step(s)
+	for i := range steps {
+		d.step(&steps[i])
 	}
 }
 
@@ -211,7 +221,7 @@ type saleDrawing struct {
 	conflict time.Time // when a try ended without a sale; drawn once another try begins
 }
 
-func (d *saleDrawing) step(s step) {
+func (d *saleDrawing) step(s *Step) {
 	c := d.c
 	fence, _ := strconv.ParseUint(s.Fence, 10, 64)
 	switch s.Kind {

@@ -54,7 +54,7 @@ type Testbed struct {
 	timeline Timeline
 
 	mu       sync.Mutex
-	told     map[string][]step // by request
+	told     map[string][]Step // by request
 	evidence []Evidence
 	unsaid   []error // missing texts
 }

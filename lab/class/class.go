@@ -7,7 +7,6 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -208,11 +207,8 @@ func (c *Class) meet(ctx context.Context) (err error) {
 		}
 		c.admins = append(c.admins, admin)
 		c.stand(app.Name, "up")
-		s := &source{
-			name: app.Name, url: app.Admin, token: c.admin, tell: c.told,
-			client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-		}
-		c.owned.Go(func() { s.follow(c.ctx) })
+		steps := stepsOfApp(app.Name, app.Admin, c.admin, c.told)
+		c.owned.Go(func() { steps.Follow(c.ctx) })
 	}
 	c.catalog, err = c.clients[c.apps[0].Name].Strategies(ctx)
 	return err

@@ -27,7 +27,7 @@ func TestAReplayedReplyIsNoSale(t *testing.T) {
 func TestMissedStepsAreCounted(t *testing.T) {
 	s := NewState()
 	var told []RunEvent
-	src := &source{name: "app-1", tell: func(e RunEvent) { told = append(told, e); s.Apply(e) }}
+	src := stepsOfApp("app-1", "", "", func(e RunEvent) { told = append(told, e); s.Apply(e) })
 	for _, text := range []string{
 		`{"boot":1,"steps":[{"number":3,"at_us":1,"kind":"waits","request_id":"r1.1"}]}`,
 		`{"boot":1,"steps":[{"number":3,"at_us":1,"kind":"waits","request_id":"r1.1"},
@@ -35,7 +35,7 @@ func TestMissedStepsAreCounted(t *testing.T) {
 			{"number":9,"at_us":3,"kind":"ended","request_id":"r1.1","outcome":"accepted","replayed":true}]}`,
 		`{"boot":2,"steps":[{"number":1,"at_us":4,"kind":"waits","request_id":"r1.2"}]}`,
 	} {
-		if err := src.message([]byte(text)); err != nil {
+		if err := src.Message([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,14 +43,14 @@ type verdict struct {
 	why   words.Text
 }
 
-// A fault stops a scenario.
-type fault struct{ why words.Text }
+// A fault stops a scenario, with a verdict.
+type fault struct{ verdict }
 
 func (b *bed) fail(err error) {
 	if errors.Is(err, errSilent) {
-		panic(fault{say("fault.silent", "within", b.o.Grace)})
+		panic(fault{verdict{Ungraded, say("fault.silent", "within", b.o.Grace)}})
 	}
-	panic(fault{words.Of(err)})
+	panic(fault{verdict{Ungraded, words.Of(err)}})
 }
 
 func (b *bed) must(err error) {
@@ -65,7 +65,7 @@ func (b *bed) run() (v verdict) {
 		switch r := recover().(type) {
 		case nil:
 		case fault:
-			v = verdict{Ungraded, r.why}
+			v = r.verdict
 		default:
 			panic(r)
 		}
@@ -154,13 +154,16 @@ func (b *bed) start(s spec) (*contender, error) {
 	return c, nil
 }
 
-// bound returns how long to wait for what must happen once the lease of key has run out. ok is false if Redis says that
-// the lease is too long to wait for.
-func (b *bed) bound(key string) (d time.Duration, left time.Duration, ok bool) {
+// bound returns how long to wait for what must happen once the lease of key has run out, and what Redis says is left of
+// the lease. A lease that is too long to wait for stops the scenario.
+func (b *bed) bound(key string) (d, left time.Duration) {
 	left, _, err := redisLease(b.ctx, b.servers, key)
 	b.must(err)
-	const most = time.Minute
-	return max(b.o.Wait, 2*left), left, left <= most/2
+	const most = 30 * time.Second
+	if left > most {
+		panic(fault{verdict{NotTestable, say("why.lease-too-long", "left", left.Round(time.Millisecond))}})
+	}
+	return max(b.o.Wait, 2*left), left
 }
 
 // fewContenders is the largest number of contenders that are all drawn.

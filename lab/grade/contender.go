@@ -128,6 +128,15 @@ func (c *contender) get(key string, within time.Duration) grant {
 	return g
 }
 
+// mustGet is get for a key that must be free by now. Without a grant the lock blocks, and that stops the scenario.
+func (c *contender) mustGet(key string, within time.Duration, why string) grant {
+	g := c.get(key, within)
+	if !g.ok() {
+		panic(fault{c.bed.blockedBy(key, why, within, g)})
+	}
+	return g
+}
+
 // first is get for a key that is free. Without a grant there is nothing to test.
 func (c *contender) first(key string) grant {
 	g := c.get(key, c.bed.o.Wait)

@@ -44,14 +44,8 @@ func twoKeys(b *bed) verdict {
 			each.by.giveBack(each.first)
 		}
 	}
-	again := a.get(x, b.o.Wait)
-	if !again.ok() {
-		return b.blockedBy(x, "why.released-blocks", b.o.Wait, again)
-	}
-	second := a.get(y, b.o.Wait)
-	if !second.ok() {
-		return b.blockedBy(y, "why.keys-block", b.o.Wait, second)
-	}
+	again := a.mustGet(x, b.o.Wait, "why.released-blocks")
+	second := a.mustGet(y, b.o.Wait, "why.keys-block")
 	a.fence = 0
 	a.write(a.read())
 	a.giveBack(second)

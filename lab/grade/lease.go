@@ -16,27 +16,15 @@ func (b *bed) outcome(then verdict) verdict {
 	return then
 }
 
-// leaseTooLong is the verdict if Redis says that a lease is longer than the grader waits.
-func leaseTooLong(left time.Duration) verdict {
-	return verdict{NotTestable, say("why.lease-too-long", "left", left.Round(time.Millisecond))}
-}
-
 // holderKilled kills the holder. Then somebody else must get the lock.
 func holderKilled(b *bed) verdict {
 	a, key := b.contender(spec{name: "A"}), b.key()
 	other := b.contender(spec{name: "B", lease: longLease})
 	a.first(key)
 	a.read()
-	bound, left, ok := b.bound(key)
-	if !ok {
-		return leaseTooLong(left)
-	}
+	bound, _ := b.bound(key)
 	a.kill()
-	g := other.get(key, bound)
-	if !g.ok() {
-		return b.blockedBy(key, "why.killed-blocks", bound, g)
-	}
-	other.sell(g)
+	other.sell(other.mustGet(key, bound, "why.killed-blocks"))
 	return b.outcome(verdict{Holds, say("why.killed-holds")})
 }
 
@@ -72,23 +60,14 @@ func (b *bed) outlives(kept string, begin func(a *contender) (goOn func())) verd
 	other := b.contender(spec{name: "B", lease: longLease})
 	held := a.first(key)
 	r := a.read()
-	within, left, ok := b.outlast(key)
-	if !ok {
-		return leaseTooLong(left)
-	}
+	_, left := b.bound(key)
 	goOn := begin(a)
-	g := other.get(key, within)
+	g := other.get(key, max(3*b.o.Lease, 2*left)) // longer than LEASE_MS, and than the lease that Redis shows
 	if g.ok() {
 		other.sell(g)
 	}
 	goOn()
 	return b.lateHolder(a, other, held, r, g, kept)
-}
-
-// outlast returns for how long a holder works or is frozen: longer than LEASE_MS, and than the lease that Redis shows.
-func (b *bed) outlast(key string) (within, left time.Duration, ok bool) {
-	_, left, ok = b.bound(key)
-	return max(3*b.o.Lease, 2*left), left, ok
 }
 
 // lateHolder lets the first holder write what it read before the other one had the lock, if that had it. kept is the
@@ -104,11 +83,7 @@ func (b *bed) lateHolder(a, other *contender, held grant, r reading, g grant, ke
 	case g.ok():
 		return b.outcome(verdict{Holds, say("why.fenced", "late", held.got.fence, "current", g.got.fence)})
 	}
-	again := other.get(held.key, b.o.Wait)
-	if !again.ok() {
-		return b.blockedBy(held.key, "why.released-blocks", b.o.Wait, again)
-	}
-	other.sell(again)
+	other.sell(other.mustGet(held.key, b.o.Wait, "why.released-blocks"))
 	return b.outcome(verdict{Holds, say(kept)})
 }
 
@@ -123,10 +98,7 @@ func lateRelease(b *bed) verdict {
 	b.stock(3)
 	held := a.first(key)
 	a.write(a.read())
-	bound, left, ok := b.bound(key)
-	if !ok {
-		return leaseTooLong(left)
-	}
+	bound, _ := b.bound(key)
 	thaw := a.freeze() // or else a watchdog would renew the lease
 	g := next.get(key, bound)
 	thaw()
@@ -181,10 +153,6 @@ func (b *bed) thirdComes(next, third *contender, g grant, r reading, holds words
 	case in.ok():
 		return b.outcome(verdict{Holds, say("why.late-harmless")})
 	}
-	again := third.get(g.key, b.o.Wait)
-	if !again.ok() {
-		return b.blockedBy(g.key, "why.released-blocks", b.o.Wait, again)
-	}
-	third.sell(again)
+	third.sell(third.mustGet(g.key, b.o.Wait, "why.released-blocks"))
 	return b.outcome(verdict{Holds, holds})
 }

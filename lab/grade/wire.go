@@ -126,10 +126,7 @@ func crashBetweenCommands(b *bed) verdict {
 		a.link.cut() // what was held back never arrives
 		a.note(say("event.killed-before", "who", a.name, "command", t.said(k)))
 		<-pending
-		bound, left, ok := b.bound(key)
-		if !ok {
-			return leaseTooLong(left)
-		}
+		bound, _ := b.bound(key)
 		in := other.get(key, bound)
 		if !in.ok() {
 			v := b.blockedBy(key, "why.killed-blocks", bound, in)
@@ -189,10 +186,7 @@ func lostReply(b *bed) verdict {
 				return verdict{Oversells, say("why.lost-reply", "command", t.said(k), "what", why)}
 			}
 		}
-		bound, left, ok := b.bound(key)
-		if !ok {
-			return leaseTooLong(left)
-		}
+		bound, _ := b.bound(key)
 		in := other.get(key, bound)
 		if !in.ok() {
 			v := b.blockedBy(key, "why.lost-blocks", bound, in)
@@ -220,10 +214,7 @@ func releaseInSteps(b *bed) verdict {
 		a, key := b.contender(spec{name: fmt.Sprintf("A%d", k-1)}), b.key()
 		held := a.first(key)
 		a.write(a.read())
-		bound, left, ok := b.bound(key)
-		if !ok {
-			return leaseTooLong(left)
-		}
+		bound, _ := b.bound(key)
 		t := a.trip(k, wire.Hold)
 		released := make(chan grant, 1)
 		b.owned.Go(func() {
@@ -288,10 +279,6 @@ func serverRestarted(b *bed) verdict {
 	case g.ok():
 		return b.outcome(verdict{Holds, say("why.fenced", "late", held.got.fence, "current", g.got.fence)})
 	}
-	again := other.get(key, max(b.o.Wait, longLease+b.o.Lease))
-	if !again.ok() {
-		return b.blockedBy(key, "why.released-blocks", b.o.Wait, again)
-	}
-	other.sell(again)
+	other.sell(other.mustGet(key, max(b.o.Wait, longLease+b.o.Lease), "why.released-blocks"))
 	return b.outcome(verdict{Holds, say("why.restart-holds", "server", string(kind))})
 }

@@ -16,8 +16,8 @@ func batchUnknown() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "sends-the-batch-again", Want: lab.Forecast{Outcome: lab.Duplicates}},
-				{Code: "fixed", Variant: "asks-again-by-id", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Duplicates, "sends-the-batch-again"),
+				byHand("fixed", lab.Safe, "asks-again-by-id"),
 			},
 			on("redis", lab.Stated(lab.Safe, replyLost, "merged")),
 			on("mysql", lab.Stated(lab.Safe, replyLost, "merged")),

@@ -1,13 +1,8 @@
 package scenario
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lab"
 	"example.com/stock/lock/locktest/server"
@@ -22,13 +17,9 @@ func clientClockInExpiry() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedClocks},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "a-minute-behind-the-server", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{
-					Code:    "naive",
-					Variant: "4-s-ahead-of-the-server",
-					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease + behind},
-				},
-				{Code: "fixed", Variant: "a-minute-behind-the-server", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Oversells, "a-minute-behind-the-server"),
+				byHandWithin(lease+behind, "naive", "4-s-ahead-of-the-server"),
+				byHand("fixed", lab.Safe, "a-minute-behind-the-server"),
 			},
 			lab.Cases("a-minute-behind-the-server", "redis-setnx", "redis-watchdog"),
 		),
@@ -39,7 +30,9 @@ func clientClockInExpiry() lab.Scenario {
 			if b.Case.Variant == "4-s-ahead-of-the-server" {
 				b.Must("set the clock of redis", server.SetClock(-behind))
 				b.Note("redis", "clock-goes-back", "by", behind)
-				return diesWithALongKey(b, lease)
+				from := time.Now()
+				b.Require(setUntil(b, "A", lease), "A gets the lock")
+				return diesWithALongKey(b, from, lease, 2*lease)
 			}
 			jumpClock(b, "redis", server, time.Minute)
 			if b.Case.Strategy != "" {
@@ -61,31 +54,22 @@ func clientClockInExpiry() lab.Scenario {
 // setUntil takes the lock. The naive code gives an expiry time from the client's clock, the fixed code a lease that
 // the server measures.
 func setUntil(b *lab.Testbed, who string, lease time.Duration) bool {
-	args := []any{"SET", b.SKU, who, "NX", "PX", lease.Milliseconds()}
+	unit, n := "PX", lease.Milliseconds()
 	if b.Case.Code == "naive" {
-		args = []any{"SET", b.SKU, who, "NX", "PXAT", time.Now().Add(lease).UnixMilli()}
+		unit, n = "PXAT", time.Now().Add(lease).UnixMilli()
 	}
-	err := b.Redis().Do(b.Ctx, args...).Err()
-	if !errors.Is(err, redis.Nil) {
-		b.Must("SET", err)
-	}
-	b.Statement(who, fmt.Sprintf("SET NX %v %v: %t", args[4], args[5], err == nil))
-	return err == nil
+	ok, err := setFor(b, who, unit, n)
+	b.Must("SET", err)
+	return ok
 }
 
-// diesWithALongKey makes A take the lock and die, while B waits for it.
-func diesWithALongKey(b *lab.Testbed, lease time.Duration) lab.Observation {
-	from := time.Now()
-	b.Require(setUntil(b, "A", lease), "A gets the lock")
+// diesWithALongKey makes A die with a key that outlives its lease, while B waits for it. from is when A asked for it.
+func diesWithALongKey(b *lab.Testbed, from time.Time, lease, least time.Duration) lab.Observation {
 	b.Note("A", "gets-it-and-dies")
 	b.TTL(b.SKU)
-	patient, cancel := context.WithTimeout(b.Ctx, lab.Patience)
-	defer cancel()
-	ok, err := newNaiveLock(b, "B", lab.Patience).lock(patient)
-	b.Must("B waits", err)
-	b.Require(ok, "B gets the lock")
+	newNaiveLock(b, "B", lab.Patience).waits()
 	after := time.Since(from)
-	b.Require(after > 2*lease, "the key outlives its lease")
+	b.Require(after > least, "the key outlives its lease")
 	b.Evidence(lab.Waited, after, "let-in-past-the-lease", "after", after, "lease", lease)
 	return lab.Delayed(after)
 }

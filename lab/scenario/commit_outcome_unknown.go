@@ -15,9 +15,9 @@ func commitUnknown() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Duplicates}},
-				{Code: "fixed", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Safe}},
-				{Code: "fixed", Variant: requestLost, Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Duplicates, replyLost),
+				byHand("fixed", lab.Safe, replyLost),
+				byHand("fixed", lab.Safe, requestLost),
 			},
 			on("mysql", lab.Stated(
 				lab.Safe, replyLost, "none", "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table",

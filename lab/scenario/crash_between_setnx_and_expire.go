@@ -14,11 +14,7 @@ func crashBetween() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
 			{Strategy: "redis-setnx-expire"},
-			{
-				Strategy: "redis-setnx-expire",
-				Variant:  "with-repair",
-				Want:     lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second},
-			},
+			within(3*time.Second, "redis-setnx-expire", "with-repair"),
 			{Strategy: "redis-setnx"},
 			{Strategy: "redis-setnx-watch"},
 		},

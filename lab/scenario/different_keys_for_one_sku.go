@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"database/sql"
 	"slices"
 	"strings"
 
@@ -24,9 +23,9 @@ func differentKeys() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: asTyped, Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "naive", Variant: perInstance, Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "fixed", Variant: fromTheRow, Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Oversells, asTyped),
+				byHand("naive", lab.Oversells, perInstance),
+				byHand("fixed", lab.Safe, fromTheRow),
 			},
 			on("mysql", lab.Stated(lab.Refuses, inCapitals, "redis-setnx", "redis-watchdog", "zk-sequential",
 				"mysql-table", "mysql-get-lock")),
@@ -65,7 +64,7 @@ func keyedNaively(b *lab.Testbed) lab.Observation {
 		return l
 	}
 	sale := func(who, typed string) *naiveSale {
-		s := shop.begin(who, sql.LevelReadCommitted)
+		s := shop.begin(who, "READ COMMITTED")
 		s.sku = typed
 		s.read("")
 		return s

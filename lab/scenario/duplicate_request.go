@@ -23,7 +23,7 @@ func duplicateRequest() lab.Scenario {
 		Cases: slices.Concat(
 			lab.Stated(lab.Duplicates, "", askTwice...),
 			lab.Stated(lab.Safe, withAKey, askTwice...),
-			[]lab.Case{{Code: "fixed", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
+			[]lab.Case{byHand("fixed", lab.Safe, "a-key-unique-in-the-orders")},
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

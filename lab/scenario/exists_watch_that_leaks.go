@@ -25,8 +25,8 @@ func existsWatch() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "watches-with-exists", Want: lab.Forecast{Outcome: lab.Leaks}},
-				{Code: "fixed", Variant: "watches-with-getdata", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Leaks, "watches-with-exists"),
+				byHand("fixed", lab.Safe, "watches-with-getdata"),
 			},
 			lab.Stated(lab.Safe, "", "zk-sequential"), // not zk-ephemeral: its holders share one node name
 		),

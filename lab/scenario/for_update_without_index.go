@@ -7,8 +7,8 @@ func forUpdateWithoutIndex() lab.Scenario {
 		Name: "for-update-without-index", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "no-index", Want: lab.Forecast{Outcome: lab.Busy}},
-			{Code: "fixed", Variant: "unique-index", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Busy, "no-index"),
+			byHand("fixed", lab.Safe, "unique-index"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			db := newTables(b,

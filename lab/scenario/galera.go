@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -115,73 +114,36 @@ func (g *galera) apps() (first, second *lab.App) {
 	return at(g.node(1).Addr), at(g.node(2).Addr)
 }
 
-// A clusterShop is a stock in the lab's own tables on every node.
+// A clusterShop is a naiveShop on every node.
 type clusterShop struct {
 	*galera
+	books naiveShop
 }
 
 // newClusterShop puts one unit in stock.
 func newClusterShop(b *lab.Testbed) *clusterShop {
-	s := &clusterShop{newGalera(b)}
-	db := s.at(1)
-	s.run(db, "CREATE TABLE "+stockTable)
-	s.run(db, "CREATE TABLE orders (who VARCHAR(64) PRIMARY KEY, seen INT NOT NULL)")
-	s.run(db, "INSERT INTO stock VALUES ('sku', 1)")
-	s.replicated()
-	return s
-}
-
-// read returns the quantity that a customer reads at his node. locking is "" or FOR UPDATE.
-func (s *clusterShop) read(c *session, locking string) int {
-	query := "SELECT quantity FROM stock WHERE sku = 'sku' " + locking
-	var n int
-	s.b.Must(query, c.QueryRowContext(s.b.Ctx, query).Scan(&n))
-	s.b.Event(readOf(c.who, c.on, n), "reads", "quantity", n)
-	return n
-}
-
-// reading is read in a goroutine, because it may wait.
-func (s *clusterShop) reading(c *session, locking string) <-chan int {
-	done := make(chan int, 1)
-	query := "SELECT quantity FROM stock WHERE sku = 'sku' " + locking
-	s.b.Go(func(ctx context.Context) {
-		n := -1
-		if c.QueryRowContext(ctx, query).Scan(&n) == nil {
-			s.b.Event(readOf(c.who, c.on, n), "reads", "quantity", n)
-		}
-		done <- n
-	})
-	return done
-}
-
-// write takes one from what a customer has read, and inserts his order, unless he has read 0.
-func (s *clusterShop) write(c *session, read int) {
-	if read < 1 {
-		s.b.Note(c.who, "sold-out")
-		return
+	g := newGalera(b)
+	for _, statement := range []string{
+		"CREATE TABLE " + stockTable, "CREATE TABLE " + ordersTable, "INSERT INTO stock VALUES ('sku', 1)",
+	} {
+		g.run(g.at(1), statement)
 	}
-	_, err := c.ExecContext(s.b.Ctx, "UPDATE stock SET quantity = ? WHERE sku = 'sku'", read-1)
-	s.b.Must(c.who+": UPDATE", err)
-	_, err = c.ExecContext(s.b.Ctx, "INSERT INTO orders VALUES (?, ?)", c.who, read)
-	s.b.Must(c.who+": INSERT", err)
-	s.b.Event(writeOf(c.who, c.on, read-1), "writes", "quantity", read-1)
+	g.replicated()
+	return &clusterShop{g, naiveShop{b, g.at(1, syncWait), g.node(1).Name, 1}}
+}
+
+// sale opens a session of a customer at a node.
+func (s *clusterShop) sale(i int, who string, parameters ...string) *naiveSale {
+	return &naiveSale{session: s.session(i, who, parameters...), sku: "sku"}
 }
 
 // verdict compares the orders with the stock that is left, when all nodes have applied everything. told is how many
 // sales the customers were told of.
 func (s *clusterShop) verdict(told int64) lab.Observation {
-	db := s.at(1, syncWait)
-	left := s.number(db, "SELECT quantity FROM stock")
-	sold := s.number(db, "SELECT COUNT(*) FROM orders")
-	s.b.Evidence(lab.Balance, map[string]int64{"initial": 1, "sold": sold, "left": left}, "balance", "initial", 1,
-		"sold", sold, "left", left)
+	seen := s.books.verdict()
 	s.b.Evidence(lab.Answer, told, "told-of-sales", "told", told)
-	same := s.number(db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.who < b.who AND a.seen = b.seen")
-	if same > 0 {
-		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
-	}
-	if max(sold, told) > 1-left {
+	if told > 1-s.number(s.books.db, "SELECT quantity FROM stock") {
 		return lab.Oversells.Seen()
 	}
-	return lab.Safe.Seen()
+	return seen
 }

@@ -14,8 +14,8 @@ func getThenDel() lab.Scenario {
 		Name: "get-then-del", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "get-then-del", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: "one-script", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Oversells, "get-then-del"),
+			byHand("fixed", lab.Safe, "one-script"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			c := b.Redis()

@@ -20,8 +20,8 @@ func herd() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Slow:  true,
 		Cases: slices.Concat([]lab.Case{
-			{Code: "naive", Variant: "one-node-for-all", Want: lab.Forecast{Outcome: lab.Herds}},
-			{Code: "fixed", Variant: "a-queue-of-nodes", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Herds, "one-node-for-all"),
+			byHand("fixed", lab.Safe, "a-queue-of-nodes"),
 		}, lab.Stated(lab.Herds, "", "zk-ephemeral"),
 			lab.Stated(lab.Safe, "", "zk-sequential", "redis-rlock", "redis-watchdog")),
 		Run: func(b *lab.Testbed) lab.Observation {

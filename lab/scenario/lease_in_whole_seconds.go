@@ -71,25 +71,15 @@ func roundedUp(b *lab.Testbed) lab.Observation {
 	ok, err := setFor(b, "A", "EX", 1)
 	b.Must("SET", err)
 	b.Require(ok, "A gets the lock")
-	b.Note("A", "gets-it-and-dies")
-	next := newNaiveLock(b, "B", lab.Patience)
-	b.Eventually("B gets the lock", func() bool {
-		ok, err := next.try(b.Ctx)
-		b.Must("SET NX", err)
-		return ok
-	})
-	after := time.Since(from)
-	b.Require(after > 4*lease, "the key outlives its lease")
-	b.Evidence(lab.Waited, after, "let-in-past-the-lease", "after", after, "lease", lease)
-	return lab.Delayed(after)
+	return diesWithALongKey(b, from, lease, 4*lease)
 }
 
-// setFor takes the lock with an expiry of n seconds (EX) or milliseconds (PX).
+// setFor takes the lock with an expiry of n seconds (EX) or milliseconds (PX), or until a time (PXAT).
 func setFor(b *lab.Testbed, who, unit string, n int64) (bool, error) {
 	err := b.Redis().Do(b.Ctx, "SET", b.SKU, who, "NX", unit, n).Err()
 	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
-	b.Statement(who, fmt.Sprintf("SET NX %s %d", unit, n))
+	b.Statement(who, fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
 	return err == nil, err
 }

@@ -15,10 +15,10 @@ func lockOnTwoNodes() lab.Scenario {
 		Name: "lock-on-two-nodes", Group: lab.Writers,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedGalera},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: getLockOnTwoNodes, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: getLockOnOneNode, Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "naive", Variant: forUpdateOnTwoNodes, Want: lab.Forecast{Outcome: lab.Aborts}},
-			{Code: "fixed", Variant: forUpdateOnOneNode, Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Oversells, getLockOnTwoNodes),
+			byHand("fixed", lab.Safe, getLockOnOneNode),
+			byHand("naive", lab.Aborts, forUpdateOnTwoNodes),
+			byHand("fixed", lab.Safe, forUpdateOnOneNode),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			s := newClusterShop(b)
@@ -38,52 +38,54 @@ func lockOnTwoNodes() lab.Scenario {
 
 // underGetLock lets A buy at node 1, and B at the given one.
 func (s *clusterShop) underGetLock(node int) lab.Observation {
-	b, a, other := s.b, s.session(1, "A"), s.session(node, "B")
+	b, a, other := s.b, s.sale(1, "A"), s.sale(node, "B")
 	const get, release = "SELECT GET_LOCK('sku', 0)", "SELECT RELEASE_LOCK('sku')"
-	b.Require(b.Int("A", row{a}, get) == 1, "A gets the lock")
-	read := s.read(a, "")
-	granted := b.Int("B", row{other}, get) == 1
+	b.Require(a.count(get) == 1, "A gets the lock")
+	a.read("")
+	granted := other.count(get) == 1
 	b.Evidence(lab.Hold, granted, "granted-at-the-same-time", "granted", granted, "one", a.on, "other", other.on)
 	if granted {
-		seen := s.read(other, "")
-		s.write(a, read)
+		other.read("")
+		a.write()
 		s.replicated()
-		s.write(other, seen)
+		other.write()
 		return s.verdict(2)
 	}
-	s.write(a, read)
-	b.Int("A", row{a}, release)
-	b.Require(b.Int("B", row{other}, get) == 1, "B gets the lock after A")
-	s.write(other, s.read(other, ""))
+	a.write()
+	a.count(release)
+	b.Require(other.count(get) == 1, "B gets the lock after A")
+	other.read("")
+	other.write()
 	return s.verdict(1)
 }
 
 // forUpdateTogether lets A and B lock the row at one node: B waits.
 func (s *clusterShop) forUpdateTogether() lab.Observation {
-	a, other := s.session(1, "A"), s.session(1, "B")
+	a, other := s.sale(1, "A"), s.sale(1, "B")
 	a.do("BEGIN")
-	read := s.read(a, "FOR UPDATE")
+	a.read("FOR UPDATE")
 	other.do("BEGIN")
-	reading := s.reading(other, "FOR UPDATE")
+	reading := other.reading("FOR UPDATE")
 	other.waiting(s.at(1))
-	s.write(a, read)
-	a.do("COMMIT")
-	s.write(other, <-reading)
-	other.do("COMMIT")
+	a.write()
+	a.commit()
+	s.b.Must("B: read", <-reading)
+	other.write()
+	other.commit()
 	return s.verdict(1)
 }
 
 // forUpdateApart lets A and B lock the row at two nodes: neither waits, and the second COMMIT fails.
 func (s *clusterShop) forUpdateApart() lab.Observation {
-	b, a, other := s.b, s.session(1, "A"), s.session(2, "B")
+	b, a, other := s.b, s.sale(1, "A"), s.sale(2, "B")
 	a.do("BEGIN")
-	read := s.read(a, "FOR UPDATE")
+	a.read("FOR UPDATE")
 	other.do("BEGIN")
-	seen := s.read(other, "FOR UPDATE") // returns although A has the row
-	b.Evidence(lab.Hold, []int{read, seen}, "both-have-the-row", "one", a.on, "other", other.on)
-	s.write(a, read)
-	s.write(other, seen)
-	a.do("COMMIT")
+	other.read("FOR UPDATE") // returns although A has the row
+	b.Evidence(lab.Hold, []int64{a.seen, other.seen}, "both-have-the-row", "one", a.on, "other", other.on)
+	a.write()
+	other.write()
+	a.commit()
 	err := other.try("COMMIT")
 	b.Require(errno(err) == errDeadlock, "the COMMIT of B fails with 1213")
 	b.Evidence(lab.Answer, errno(err), "commit-failed", "who", "B", "error", errno(err))

@@ -13,7 +13,7 @@ func lockRowLeft() lab.Scenario {
 		Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "no-time-limit", Want: lab.Forecast{Outcome: lab.Blocks}}},
+			[]lab.Case{byHand("naive", lab.Blocks, "no-time-limit")},
 			lab.Cases("", "mysql-table"),
 		),
 		Predict: freed,

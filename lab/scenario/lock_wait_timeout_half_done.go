@@ -7,8 +7,8 @@ func lockWaitHalfDone() lab.Scenario {
 		Name: "lock-wait-timeout-half-done", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "commits-what-there-is", Want: lab.Forecast{Outcome: lab.HalfDone}},
-			{Code: "fixed", Variant: "rolls-back", Want: lab.Forecast{Outcome: lab.Aborts}},
+			byHand("naive", lab.HalfDone, "commits-what-there-is"),
+			byHand("fixed", lab.Aborts, "rolls-back"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			db := newTables(b, "stock (sku INT PRIMARY KEY, quantity INT NOT NULL)")

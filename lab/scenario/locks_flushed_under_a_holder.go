@@ -27,8 +27,8 @@ func locksFlushed() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: on("mysql", slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: flushed, Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "naive", Variant: evicted, Want: lab.Forecast{Outcome: lab.Oversells}},
+				byHand("naive", lab.Oversells, flushed),
+				byHand("naive", lab.Oversells, evicted),
 			},
 			lab.Cases(heedsLoss, "redis-rlock", "redis-watchdog", "redlock"),
 			lab.Cases(ignoresLoss, "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",

@@ -15,11 +15,7 @@ func lostReplyOnAcquire() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{
-					Code:    "naive",
-					Variant: "takes-it-for-a-failure",
-					Want:    lab.Forecast{Outcome: lab.Delays, Within: 3 * time.Second},
-				},
+				byHandWithin(3*time.Second, "naive", "takes-it-for-a-failure"),
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx", "redis-rlock", "redis-watchdog"),
 		),
@@ -38,12 +34,7 @@ func lostReplyOnAcquire() lab.Scenario {
 				if next.takes() {
 					return lab.Safe.Seen()
 				}
-				b.Eventually("B gets the lock", func() bool {
-					ok, err := next.try(b.Ctx)
-					b.Must("B asks", err)
-					return ok
-				})
-				b.Statement("B", "SET NX: true")
+				next.waits()
 				after := time.Since(from)
 				b.Evidence(lab.Waited, after, "let-in", "after", after)
 				return lab.Observation{Outcome: lab.Delays, After: after}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,6 +18,7 @@ import (
 type naiveShop struct {
 	b       *lab.Testbed
 	db      *sql.DB
+	server  string // its lane in the timeline
 	initial int64
 }
 
@@ -34,75 +36,79 @@ func newTables(b *lab.Testbed, tables ...string) *sql.DB {
 	return db
 }
 
+// ordersTable has what was sold, to whom, and what the sale had read.
+const ordersTable = "orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(64), seen INT NOT NULL)"
+
 // newNaiveShop makes a shop with one SKU, "sku", with units in stock.
 func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
-	db := newTables(b, stockTable, "orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(64), seen INT NOT NULL)")
+	db := newTables(b, stockTable, ordersTable)
 	_, err := db.ExecContext(b.Ctx, "INSERT INTO stock VALUES ('sku', ?)", units)
 	b.Must("put units in stock", err)
-	return &naiveShop{b, db, int64(units)}
+	return &naiveShop{b, db, "mysql", int64(units)}
 }
 
-// A naiveSale is a read and a write in one transaction, step by step.
+// A naiveSale is a read and a write in a session, step by step.
 type naiveSale struct {
-	shop *naiveShop
-	who  string
+	*session
 	sku  string // as the statements spell it; "sku" unless set
-	tx   *sql.Tx
 	seen int64
 }
 
-// begin opens a transaction. The server's default level is REPEATABLE READ.
-func (s *naiveShop) begin(who string, level sql.IsolationLevel) *naiveSale {
-	tx, err := s.db.BeginTx(s.b.Ctx, &sql.TxOptions{Isolation: level})
-	s.b.Must(who+": BEGIN", err)
-	s.b.Statement(who, "BEGIN")
-	s.b.Defer(func() { _ = tx.Rollback() })
-	return &naiveSale{shop: s, who: who, sku: "sku", tx: tx}
+// begin opens a transaction. The server's default level, for "", is REPEATABLE READ.
+func (s *naiveShop) begin(who, level string) *naiveSale {
+	sale := &naiveSale{session: newSession(s.b, s.db, who), sku: "sku"}
+	if level != "" {
+		sale.do("SET TRANSACTION ISOLATION LEVEL " + level)
+	}
+	sale.do("BEGIN")
+	return sale
 }
 
-// read runs a SELECT with locking at its end: "" or "FOR UPDATE".
-func (s *naiveSale) read(locking string) {
+// tryRead runs a SELECT with locking at its end, such as "FOR UPDATE", and returns the server's error.
+func (s *naiveSale) tryRead(ctx context.Context, locking string) error {
 	query := "SELECT quantity FROM stock WHERE sku = '" + s.sku + "' " + locking
-	s.shop.b.Must(query, s.tx.QueryRow(query).Scan(&s.seen))
-	e := readOf(s.who, "mysql", int(s.seen))
-	s.shop.b.EventSaying(e, fmt.Sprintf("%s = %d", query, s.seen))
+	if err := s.QueryRowContext(ctx, query).Scan(&s.seen); err != nil {
+		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
+		return err
+	}
+	server := cmp.Or(s.on, "mysql")
+	s.b.EventSaying(readOf(s.who, server, int(s.seen)), fmt.Sprintf("%s = %d", query, s.seen))
+	return nil
 }
 
-// write sets the stock to one less than was read and inserts an order, unless 0 was read.
-func (s *naiveSale) write() { s.shop.b.Must(s.who+": write", <-s.writing()) }
+// read is tryRead of a row that nobody else has.
+func (s *naiveSale) read(locking string) { s.b.Must(s.who+": read", s.tryRead(s.b.Ctx, locking)) }
 
-// writing is write in a goroutine, because it may wait for a row lock. The channel receives its error.
-func (s *naiveSale) writing() <-chan error {
+// reading is tryRead in a goroutine, because it may wait.
+func (s *naiveSale) reading(locking string) <-chan error {
 	done := make(chan error, 1)
-	s.shop.b.Go(func(ctx context.Context) {
-		if s.seen < 1 {
-			s.shop.b.Note(s.who, "sold-out")
-			done <- nil
-			return
-		}
-		_, err := s.tx.ExecContext(ctx, "UPDATE stock SET quantity = ? WHERE sku = ?", s.seen-1, s.sku)
-		if err == nil {
-			_, err = s.tx.ExecContext(ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
-		}
-		e := writeOf(s.who, "mysql", int(s.seen-1))
-		s.shop.b.EventSaying(e, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
-		done <- err
-	})
+	s.b.Go(func(ctx context.Context) { done <- s.tryRead(ctx, locking) })
 	return done
 }
 
-func (s *naiveSale) commit() {
-	s.shop.b.Must(s.who+": COMMIT", s.tx.Commit())
-	s.shop.b.Statement(s.who, "COMMIT")
+// write sets the stock to one less than was read and inserts an order, unless 0 was read.
+func (s *naiveSale) write() {
+	if s.seen < 1 {
+		s.b.Note(s.who, "sold-out")
+		return
+	}
+	_, err := s.ExecContext(s.b.Ctx, "UPDATE stock SET quantity = ? WHERE sku = ?", s.seen-1, s.sku)
+	s.b.Must(s.who+": UPDATE", err)
+	_, err = s.ExecContext(s.b.Ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
+	s.b.Must(s.who+": INSERT", err)
+	e := writeOf(s.who, cmp.Or(s.on, "mysql"), int(s.seen-1))
+	s.b.EventSaying(e, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
 }
+
+func (s *naiveSale) commit() { s.do("COMMIT") }
 
 // verdict compares the orders with the stock that is left.
 func (s *naiveShop) verdict() lab.Observation {
-	left := s.b.Int("mysql", s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
-	sold := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders")
+	left := s.b.Int(s.server, s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
+	sold := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders")
 	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial",
 		s.initial, "sold", sold, "left", left)
-	same := s.b.Int("mysql", s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
+	same := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
 	if same > 0 {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
 	}

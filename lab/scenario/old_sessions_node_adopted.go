@@ -18,27 +18,13 @@ func oldNodeAdopted() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "knows-it-by-its-guid", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "fixed", Variant: "compares-the-session", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Oversells, "knows-it-by-its-guid"),
+				byHand("fixed", lab.Safe, "compares-the-session"),
 			},
 			lab.Cases("", "zk-sequential", "zk-ephemeral"),
 		),
-		Predict: freed,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
-			var ours []*lab.Testbed
-			for _, b := range beds {
-				if b.Case.Strategy != "" {
-					ours = append(ours, b)
-				}
-			}
-			seen := comeBack(ours)
-			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
-				if b.Case.Strategy != "" {
-					return seen[b]
-				}
-				return reconnect(b)
-			})
-		},
+		Predict:  freed,
+		Together: strategiesTogether(comeBack, reconnect),
 	}
 }
 
@@ -85,7 +71,7 @@ func reconnect(b *lab.Testbed) lab.Observation {
 
 // comeBack kills an instance that holds locks, and restarts it under the same name while its nodes still exist. Its
 // customers ask again.
-func comeBack(beds []*lab.Testbed) map[*lab.Testbed]lab.Observation {
+func comeBack(beds []*lab.Testbed) (seen []lab.Observation) {
 	const session, sure = 4 * time.Second, 2 * time.Second
 	var apps []*lab.App
 	env := "STOCK_ZOOKEEPER_SESSION_TIMEOUT=" + session.String()
@@ -96,10 +82,6 @@ func comeBack(beds []*lab.Testbed) map[*lab.Testbed]lab.Observation {
 	}
 	for _, b := range beds {
 		b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
-	}
-	seen := make(map[*lab.Testbed]lab.Observation)
-	if len(beds) == 0 {
-		return seen
 	}
 	killed := lab.KillFor(beds, apps[0])
 	apps = beds[0].Apps(2, env)
@@ -115,7 +97,7 @@ func comeBack(beds []*lab.Testbed) map[*lab.Testbed]lab.Observation {
 		again := b.Calls()[1]
 		if !again.PausedOrAnswered(lab.BeforeWrite) {
 			b.Judge()
-			seen[b] = lab.Refuses.Seen() // it got the lock by the old node, and lost it with the node
+			seen = append(seen, lab.Refuses.Seen()) // it got the lock by the old node, and lost it with the node
 			continue
 		}
 		next := b.Begin(apps[1], "B", lab.Request{Wait: lab.Once(), Pause: []string{lab.BeforeWrite}})
@@ -129,9 +111,10 @@ func comeBack(beds []*lab.Testbed) map[*lab.Testbed]lab.Observation {
 		after := again.Record().AcquiredAt.Sub(killed)
 		b.Evidence(lab.Waited, after, "let-in-again", "after", after)
 		j := b.Judge()
-		seen[b] = lab.Delayed(after)
 		if inside || j.Lost() {
-			seen[b] = lab.Oversells.Seen()
+			seen = append(seen, lab.Oversells.Seen())
+		} else {
+			seen = append(seen, lab.Delayed(after))
 		}
 	}
 	return seen

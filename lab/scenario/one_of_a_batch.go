@@ -17,16 +17,15 @@ const (
 )
 
 func oneOfABatch() lab.Scenario {
-	aborts, safe := lab.Forecast{Outcome: lab.Aborts}, lab.Forecast{Outcome: lab.Safe}
 	return lab.Scenario{
 		Name: "one-of-a-batch", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "one-error-for-all", Want: aborts},
-				{Code: "fixed", Variant: "then-one-by-one", Want: safe},
-				{Code: "naive", Variant: "the-first-ones-context", Want: aborts},
-				{Code: "fixed", Variant: "a-context-of-the-batch", Want: safe},
+				byHand("naive", lab.Aborts, "one-error-for-all"),
+				byHand("fixed", lab.Safe, "then-one-by-one"),
+				byHand("naive", lab.Aborts, "the-first-ones-context"),
+				byHand("fixed", lab.Safe, "a-context-of-the-batch"),
 			},
 			on("mysql", lab.Stated(lab.Safe, anIDIsTaken, "merged")),
 			on("redis", lab.Stated(lab.Safe, theFirstLeaves, "merged")),

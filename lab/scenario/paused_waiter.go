@@ -18,7 +18,7 @@ func pausedWaiter() lab.Scenario {
 		Name: "paused-waiter", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "takes-any-grant", Want: lab.Forecast{Outcome: lab.Oversells}}},
+			[]lab.Case{byHand("naive", lab.Oversells, "takes-any-grant")},
 			lab.Stated(lab.Safe, "", "redis-watchdog", "zk-sequential"),
 			lab.Stated(lab.Aborts, "", "mysql-get-lock")),
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -12,8 +12,8 @@ func poolExhaustion() lab.Scenario {
 		Name: "pool-exhaustion", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "one-pool", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "fixed", Variant: "a-pool-for-locks", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Blocks, "one-pool"),
+			byHand("fixed", lab.Safe, "a-pool-for-locks"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			locks := newTables(b,

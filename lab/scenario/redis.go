@@ -67,6 +67,16 @@ func (l *naiveLock) lock(ctx context.Context) (bool, error) {
 	}
 }
 
+// waits is lock for as long as the testbed has patience. It stops the scenario if the key is never free.
+func (l *naiveLock) waits() {
+	patient, cancel := context.WithTimeout(l.b.Ctx, lab.Patience)
+	defer cancel()
+	ok, err := l.lock(patient)
+	l.b.Must(l.who+" waits", err)
+	l.b.Require(ok, l.who+" gets the lock")
+	l.b.Statement(l.who, "SET NX: true")
+}
+
 func (l *naiveLock) try(ctx context.Context) (bool, error) {
 	ok, err := l.redis.SetNX(ctx, l.key, l.token, l.ttl).Result()
 	if errors.Is(err, redis.Nil) {

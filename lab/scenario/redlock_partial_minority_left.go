@@ -18,12 +18,8 @@ func redlockMinorityLeft() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{
-					Code:    "naive",
-					Variant: "leaves-what-it-got",
-					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
-				},
-				{Code: "fixed", Variant: "takes-it-back", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHandWithin(lease, "naive", "leaves-what-it-got"),
+				byHand("fixed", lab.Safe, "takes-it-back"),
 			},
 			lab.Stated(lab.Safe, "", "redlock"),
 		),

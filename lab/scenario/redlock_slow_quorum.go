@@ -19,7 +19,7 @@ func redlockSlowQuorum() lab.Scenario {
 		Group: lab.Redlock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "counts-votes", Want: lab.Forecast{Outcome: lab.Oversells}}},
+			[]lab.Case{byHand("naive", lab.Oversells, "counts-votes")},
 			lab.Stated(lab.Refuses, "", "redlock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {

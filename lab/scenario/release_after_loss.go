@@ -16,10 +16,10 @@ func releaseAfterLoss() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "frees-the-row", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "naive", Variant: "deletes-the-path", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "fixed", Variant: "frees-its-own-row", Want: lab.Forecast{Outcome: lab.Safe}},
-				{Code: "fixed", Variant: "deletes-its-own-node", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHand("naive", lab.Oversells, "frees-the-row"),
+				byHand("naive", lab.Oversells, "deletes-the-path"),
+				byHand("fixed", lab.Safe, "frees-its-own-row"),
+				byHand("fixed", lab.Safe, "deletes-its-own-node"),
 			},
 			lab.Cases(
 				"", "redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "mysql-table",

@@ -18,12 +18,8 @@ func releaseCancelled() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{
-					Code:    "naive",
-					Variant: "with-the-requests-context",
-					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
-				},
-				{Code: "fixed", Variant: "with-a-context-of-its-own", Want: lab.Forecast{Outcome: lab.Safe}},
+				byHandWithin(lease, "naive", "with-the-requests-context"),
+				byHand("fixed", lab.Safe, "with-a-context-of-its-own"),
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
 				"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table",
@@ -76,9 +72,7 @@ func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 		b.Evidence(lab.Hold, nil, "b-is-next")
 		return lab.Safe.Seen()
 	}
-	ok, err := next.lock(b.Ctx)
-	b.Must("B waits", err)
-	b.Require(ok, "B gets the lock")
+	next.waits()
 	after := time.Since(from)
 	b.Evidence(lab.Waited, after, "let-in-after-leaving", "after", after)
 	return lab.Delayed(after)

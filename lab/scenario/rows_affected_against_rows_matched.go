@@ -23,10 +23,10 @@ func rowsAffected() lab.Scenario {
 		Name: "rows-affected-against-rows-matched", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat([]lab.Case{
-			{Code: "naive", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Aborts}},
-			{Code: "naive", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Aborts, changedRows),
+			byHand("naive", lab.Oversells, matchedRows),
+			byHand("fixed", lab.Safe, changedRows),
+			byHand("fixed", lab.Safe, matchedRows),
 		}, ours),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

@@ -19,6 +19,15 @@ func byHand(name string, want lab.Outcome, variant string) lab.Case {
 	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: want}}
 }
 
+// within returns the case of a strategy that delays others for at most d, and byHandWithin of the lab's own code.
+func within(d time.Duration, strategy, variant string) lab.Case {
+	return lab.Case{Strategy: strategy, Variant: variant, Want: lab.Forecast{Outcome: lab.Delays, Within: d}}
+}
+
+func byHandWithin(d time.Duration, name, variant string) lab.Case {
+	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: lab.Delays, Within: d}}
+}
+
 // A pair is two instances of the order service: the first reaches MySQL through a proxy, the second does not.
 type pair struct {
 	*lab.Shop

@@ -1,19 +1,15 @@
 package scenario
 
-import (
-	"database/sql"
-
-	"example.com/stock/lab"
-)
+import "example.com/stock/lab"
 
 func snapshotBeforeLock() lab.Scenario {
 	return lab.Scenario{
 		Name: "snapshot-before-lock", Group: lab.NoLock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "begin-then-lock", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: "lock-then-begin", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: "begin-lock-then-for-update", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Oversells, "begin-then-lock"),
+			byHand("fixed", lab.Safe, "lock-then-begin"),
+			byHand("fixed", lab.Safe, "begin-lock-then-for-update"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			shop := newNaiveShop(b, 1)
@@ -23,13 +19,13 @@ func snapshotBeforeLock() lab.Scenario {
 				locking = "FOR UPDATE"
 			}
 			var late *naiveSale
-			begin := func() { late = shop.begin("B", sql.LevelRepeatableRead) }
+			begin := func() { late = shop.begin("B", "") }
 			if early {
 				begin()
-				b.Int("B", late.tx, "SELECT COUNT(*) FROM orders")
+				late.count("SELECT COUNT(*) FROM orders")
 			}
 			under(b, "A", func() {
-				first := shop.begin("A", sql.LevelRepeatableRead)
+				first := shop.begin("A", "")
 				first.read("")
 				first.write()
 				first.commit()

@@ -13,31 +13,33 @@ func staleReadOfANode() lab.Scenario {
 		Name: "stale-read-of-a-node", Group: lab.Writers,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedGalera},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: readsAtOnce, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: waitsToRead, Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Oversells, readsAtOnce),
+			byHand("fixed", lab.Safe, waitsToRead),
 		},
 		// A and B take turns, as under any right lock: A has committed before B begins.
 		Run: func(b *lab.Testbed) lab.Observation {
 			s := newClusterShop(b)
-			a, other := s.session(1, "A"), s.session(2, "B")
+			a, other := s.sale(1, "A"), s.sale(2, "B")
 			if b.Case.Variant == waitsToRead {
-				other = s.session(2, "B", syncWait)
+				other = s.sale(2, "B", syncWait)
 			}
 			release := s.hold(2)
-			s.write(a, s.read(a, ""))
+			a.read("")
+			a.write()
 			if b.Case.Variant == waitsToRead {
-				reading := s.reading(other, "")
+				reading := other.reading("")
 				s.runs(2, "SELECT quantity")
 				b.Note(other.on, "read-waits")
 				release()
-				s.write(other, <-reading)
+				b.Must("B: read", <-reading)
+				other.write()
 				return s.verdict(1)
 			}
-			seen := s.read(other, "")
-			b.Evidence(lab.Served, seen, "stale-node", "node", other.on, "old", seen)
+			other.read("")
+			b.Evidence(lab.Served, other.seen, "stale-node", "node", other.on, "old", other.seen)
 			release()
 			s.replicated()
-			s.write(other, seen)
+			other.write()
 			return s.verdict(2)
 		},
 	}

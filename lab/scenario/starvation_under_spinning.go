@@ -17,7 +17,7 @@ func starvation() lab.Scenario {
 		Group: lab.Fairness,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}},
+			[]lab.Case{byHand("naive", lab.Starves, "spins")},
 			lab.Cases("", "redis-rlock", "redis-watchdog", "zk-sequential"),
 		),
 		Predict: func(_ lab.Case, p lab.StrategyPromise) lab.Forecast {

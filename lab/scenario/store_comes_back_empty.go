@@ -20,7 +20,7 @@ func storeComesBackEmpty() lab.Scenario {
 		Name: "store-comes-back-empty", Group: lab.NoLock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: on("redis", slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "seeds-what-is-not-there", Want: lab.Forecast{Outcome: lab.Oversells}}},
+			[]lab.Case{byHand("naive", lab.Oversells, "seeds-what-is-not-there")},
 			lab.Stated(lab.Refuses, "", "atomic", "merged", "optimistic", "redis-watchdog"),
 			lab.Stated(lab.Safe, "append-only-file", "atomic", "merged"))),
 		Run: func(b *lab.Testbed) lab.Observation {

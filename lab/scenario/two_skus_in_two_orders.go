@@ -12,10 +12,10 @@ func abba() lab.Scenario {
 		Name: "two-skus-in-two-orders", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "row-locks", Want: lab.Forecast{Outcome: lab.Aborts}},
-			{Code: "fixed", Variant: "row-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "naive", Variant: "redis-locks", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "fixed", Variant: "redis-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Aborts, "row-locks"),
+			byHand("fixed", lab.Safe, "row-locks-sorted"),
+			byHand("naive", lab.Blocks, "redis-locks"),
+			byHand("fixed", lab.Safe, "redis-locks-sorted"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			switch b.Case.Variant {

@@ -1,24 +1,20 @@
 package scenario
 
-import (
-	"database/sql"
-
-	"example.com/stock/lab"
-)
+import "example.com/stock/lab"
 
 func unlockBeforeCommit() lab.Scenario {
 	return lab.Scenario{
 		Name: "unlock-before-commit", Group: lab.NoLock,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "unlock-then-commit", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: "commit-then-unlock", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Oversells, "unlock-then-commit"),
+			byHand("fixed", lab.Safe, "commit-then-unlock"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			shop := newNaiveShop(b, 1)
 			first, second := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
 			first.mustTake()
-			a := shop.begin("A", sql.LevelDefault)
+			a := shop.begin("A", "")
 			a.read("")
 			a.write()
 			if b.Case.Code == "fixed" {
@@ -26,7 +22,7 @@ func unlockBeforeCommit() lab.Scenario {
 			}
 			first.gives()
 			second.mustTake()
-			next := shop.begin("B", sql.LevelDefault)
+			next := shop.begin("B", "")
 			next.read("")
 			if b.Case.Code == "naive" {
 				a.commit()

@@ -28,7 +28,7 @@ func waitNoConsensus() lab.Scenario {
 		Name: "wait-is-no-consensus", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: on("mysql", slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: oneOfTwo, Want: lab.Forecast{Outcome: lab.Oversells}}},
+			[]lab.Case{byHand("naive", lab.Oversells, oneOfTwo)},
 			lab.Cases(oneOfTwo, "redis-watchdog"),
 			lab.Cases(oneOfTwoIgnores, "redis-setnx", "redis-watchdog"),
 			lab.Cases(oneOfTwoRaw, "redis-setnx", "redis-watchdog"),

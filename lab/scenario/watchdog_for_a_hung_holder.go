@@ -16,11 +16,7 @@ func hungHolder() lab.Scenario {
 		Cases: []lab.Case{
 			{Strategy: "redis-watchdog", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{Strategy: "redis-rlock", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}}, // no budget
-			{
-				Strategy: "redis-watchdog",
-				Variant:  "a-budget-of-3-s",
-				Want:     lab.Forecast{Outcome: lab.Delays, Within: 3*time.Second + lease},
-			},
+			within(3*time.Second+lease, "redis-watchdog", "a-budget-of-3-s"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			env := []string{fmt.Sprintf("STOCK_LOCK_WATCHDOG_LEASE=%v", lease)}

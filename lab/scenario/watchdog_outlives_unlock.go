@@ -20,13 +20,9 @@ func watchdogOutlives() lab.Scenario {
 		Name: "watchdog-outlives-unlock", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "goes-on-if-the-unlock-fails", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "naive", Variant: "renews-whatever-is-there", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{
-				Code:    "fixed",
-				Variant: "stops-before-it-unlocks",
-				Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
-			},
+			byHand("naive", lab.Blocks, "goes-on-if-the-unlock-fails"),
+			byHand("naive", lab.Blocks, "renews-whatever-is-there"),
+			byHandWithin(lease, "fixed", "stops-before-it-unlocks"),
 			{Strategy: "redis-watchdog", Want: lab.Forecast{Outcome: lab.Delays, Within: 2 * lease}},
 			{Strategy: "redlock", Want: lab.Forecast{Outcome: lab.Delays, Within: 2 * lease}},
 		},

@@ -23,12 +23,12 @@ func zkNodeTypes() lab.Scenario {
 		Name: "zk-node-types", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedZooKeeper},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "persistent", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "naive", Variant: "persistent-sequential", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "naive", Variant: "container", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "naive", Variant: "with-a-ttl-of-an-hour", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "fixed", Variant: "ephemeral", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: "ephemeral-sequential", Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Blocks, "persistent"),
+			byHand("naive", lab.Blocks, "persistent-sequential"),
+			byHand("naive", lab.Blocks, "container"),
+			byHand("naive", lab.Blocks, "with-a-ttl-of-an-hour"),
+			byHand("fixed", lab.Safe, "ephemeral"),
+			byHand("fixed", lab.Safe, "ephemeral-sequential"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			addr := b.Server(lab.NeedZooKeeper).Addr

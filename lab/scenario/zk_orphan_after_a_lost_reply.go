@@ -14,7 +14,7 @@ func zkOrphan() lab.Scenario {
 		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "tries-again", Want: lab.Forecast{Outcome: lab.Blocks}}},
+			[]lab.Case{byHand("naive", lab.Blocks, "tries-again")},
 			lab.Stated(lab.Safe, "", "zk-sequential"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {

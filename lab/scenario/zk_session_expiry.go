@@ -16,29 +16,15 @@ func zkSessionExpiry() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{
-				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "fixed", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
+				byHand("naive", lab.Oversells, "waits-to-be-told"),
+				byHand("fixed", lab.Refuses, "counts-the-time-itself"),
 			},
 			lab.Cases(heedsLoss, "zk-sequential", "zk-ephemeral"),
 			lab.Cases(ignoresLoss, "zk-sequential", "zk-ephemeral"),
 			lab.Cases(noFence, "zk-sequential", "zk-ephemeral"),
 		),
-		Predict: lateWriter,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
-			ours := slices.DeleteFunc(slices.Clone(beds), func(b *lab.Testbed) bool { return b.Case.Code != "" })
-			seen := make(map[*lab.Testbed]lab.Observation)
-			if len(ours) > 0 {
-				for i, outcome := range holdInSilence(ours) {
-					seen[ours[i]] = outcome
-				}
-			}
-			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
-				if b.Case.Code != "" {
-					return expireUnheard(b)
-				}
-				return seen[b]
-			})
-		},
+		Predict:  lateWriter,
+		Together: strategiesTogether(holdInSilence, expireUnheard),
 	}
 }
 

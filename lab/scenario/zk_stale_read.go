@@ -29,10 +29,10 @@ func zkStaleRead() lab.Scenario {
 		Needs: []lab.Need{lab.NeedZooKeeper},
 		Slow:  true,
 		Cases: []lab.Case{
-			{Code: "naive", Variant: readsFollower, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "fixed", Variant: writesVersion, Want: lab.Forecast{Outcome: lab.Refuses}},
-			{Code: "fixed", Variant: syncsFirst, Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: makesItsNode, Want: lab.Forecast{Outcome: lab.Safe}},
+			byHand("naive", lab.Oversells, readsFollower),
+			byHand("fixed", lab.Refuses, writesVersion),
+			byHand("fixed", lab.Safe, syncsFirst),
+			byHand("fixed", lab.Safe, makesItsNode),
 		},
 		Together: func(beds []*lab.Testbed) []lab.Observation {
 			e := newEnsemble(beds[len(beds)-1]) // whose case is cleaned up last

@@ -14,7 +14,7 @@ func zkTimedOutWaiter() lab.Scenario {
 		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			[]lab.Case{{Code: "naive", Variant: "does-not-delete", Want: lab.Forecast{Outcome: lab.Blocks}}},
+			[]lab.Case{byHand("naive", lab.Blocks, "does-not-delete")},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {

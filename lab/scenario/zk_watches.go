@@ -16,11 +16,11 @@ func zkWatches() lab.Scenario {
 		Name: "zk-watches", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedZooKeeper},
 		Cases: []lab.Case{
-			{Code: "naive", Variant: "counts-the-events", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "fixed", Variant: "reads-and-watches-again", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: "the-event-comes-before-the-data", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: "the-connection-breaks", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "fixed", Variant: "the-session-ends", Want: lab.Forecast{Outcome: lab.Aborts}},
+			byHand("naive", lab.Blocks, "counts-the-events"),
+			byHand("fixed", lab.Safe, "reads-and-watches-again"),
+			byHand("fixed", lab.Safe, "the-event-comes-before-the-data"),
+			byHand("fixed", lab.Safe, "the-connection-breaks"),
+			byHand("fixed", lab.Aborts, "the-session-ends"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			w := newWatched(b)
