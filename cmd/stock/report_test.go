@@ -51,7 +51,7 @@ func TestReportShowsAHistory(t *testing.T) {
 		t.Errorf("told %s", told)
 	}
 	for file, word := range map[string]string{
-		"page.html": "2 runs side by side", "runs.json": `"version": 2`,
+		"page.html": "2 runs side by side", "runs.json": `"version": 3`,
 	} {
 		if !strings.Contains(content(t, dir, file), word) {
 			t.Errorf("%s: no %q", file, word)
