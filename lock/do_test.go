@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,23 +37,6 @@ func (r *rented) Acquire(ctx context.Context, key string, o lock.Options) (*lock
 	})
 	r.lose = lose
 	return lease, nil
-}
-
-// Of a loss that nobody has noticed before, the server's answer to the release tells.
-func TestDoReturnsTheLossThatItsReleaseFinds(t *testing.T) {
-	for _, found := range []error{lock.ErrExpired, lock.ErrTaken} {
-		var ended []error
-		l := lock.Observe(&rented{answer: found}, lock.Events{
-			Ended: func(_ context.Context, _ time.Duration, err error) { ended = append(ended, err) },
-		})
-		err := lock.Do(t.Context(), l, "k", lock.Options{}, func(context.Context, lock.Fence) error { return nil })
-		if !errors.Is(err, lock.ErrLost) || !errors.Is(err, found) {
-			t.Errorf("err = %v, want ErrLost and %v", err, found)
-		}
-		if len(ended) != 1 || !errors.Is(ended[0], lock.ErrLost) {
-			t.Errorf("the observer was told %v, want ErrLost once", ended)
-		}
-	}
 }
 
 func TestDoEndsTheWorkWithTheLoss(t *testing.T) {
@@ -150,51 +132,6 @@ func TestReleaseFindsALossThatNobodyNoticed(t *testing.T) {
 	}
 }
 
-func TestObserve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var waits, holds []time.Duration
-		var ends []error
-		r := &rented{}
-		l := lock.Observe(r, lock.Events{
-			Waited: func(_ context.Context, d time.Duration, _ error) {
-				mu.Lock()
-				waits = append(waits, d)
-				mu.Unlock()
-			},
-			Ended: func(_ context.Context, d time.Duration, err error) {
-				mu.Lock()
-				holds, ends = append(holds, d), append(ends, err)
-				mu.Unlock()
-			},
-		})
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(func() {
-				_ = lock.Do(
-					t.Context(), l, "k", lock.Options{},
-					func(context.Context, lock.Fence) error { time.Sleep(time.Second); return nil },
-				)
-			})
-		}
-		both.Wait()
-		synctest.Wait()
-		if len(waits) != 2 || waits[0] != 0 || waits[1] != time.Second {
-			t.Errorf("waits = %v, want 0s and 1s", waits)
-		}
-		if len(holds) != 2 || holds[0] != time.Second || ends[0] != nil {
-			t.Errorf("holds = %v, ends = %v; want 1s twice without an error", holds, ends)
-		}
-		lease, _ := l.Acquire(t.Context(), "k", lock.Options{})
-		r.lose(lock.ErrExpired)
-		synctest.Wait()
-		_ = lease.Release()
-		if len(ends) != 3 || !errors.Is(ends[2], lock.ErrLost) {
-			t.Errorf("ends = %v, want the loss as the third", ends)
-		}
-	})
-}
-
 // A lease that is lost before anybody has it ends its work, and its end is told, once.
 func TestDoOfALeaseThatIsLostAlready(t *testing.T) {
 	ended := 0
@@ -215,20 +152,6 @@ func TestDoOfALeaseThatIsLostAlready(t *testing.T) {
 	if !errors.Is(err, lock.ErrTaken) || ended != 2 {
 		t.Errorf("err = %v, told %d times; want the loss, once more", err, ended)
 	}
-}
-
-// The loss is told to everybody who wants to know: to the work, and to each observer.
-func TestObserveOfWork(t *testing.T) {
-	r, told := &rented{}, 0
-	ended := lock.Events{Ended: func(context.Context, time.Duration, error) { told++ }}
-	l := lock.Observe(lock.Observe(r, ended), ended)
-	_ = lock.Do(t.Context(), l, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		r.lose(lock.ErrTaken)
-		if ctx.Err() == nil || told != 2 {
-			t.Errorf("the work: %v, %d observers; want both at once", ctx.Err(), told)
-		}
-		return nil
-	})
 }
 
 // A losing lock grants leases that are lost.
@@ -316,31 +239,4 @@ func TestDoNeedsAComparableLocker(t *testing.T) {
 	if !errors.Is(err, lock.ErrInvalid) {
 		t.Error(err)
 	}
-}
-
-// Until moves with each renewal, and its bound is the longest hold.
-func TestUntil(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lease, _ := lock.NewLease("k", 1, func(context.Context) error { return nil })
-		if !lease.Until().IsZero() {
-			t.Error("a lease without a time limit has an end")
-		}
-		began := time.Now()
-		lease.KeepAlive(began, lock.Renewal{
-			TTL: 3 * time.Second, Every: time.Second, Max: 5 * time.Second,
-			Renew: func(context.Context) error { return nil },
-		})
-		for _, row := range []struct{ at, until time.Duration }{
-			{0, lock.Valid(3 * time.Second)},
-			{time.Second, time.Second + lock.Valid(3*time.Second)},
-			{3 * time.Second, 5 * time.Second},
-		} {
-			time.Sleep(time.Until(began.Add(row.at)))
-			synctest.Wait()
-			if until := lease.Until().Sub(began); until != row.until {
-				t.Errorf("at %v it lasts until %v, want %v", row.at, until, row.until)
-			}
-		}
-		_ = lease.Release()
-	})
 }

@@ -231,3 +231,17 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 		})
 	}
 }
+
+// comeTooLate makes the turn of the first waiter come in the moment in which its wait has ended: the waiter is woken by
+// the end of its ctx, and finds the turn when it wants to leave the queue.
+func comeTooLate(q *keyQueues, key string, giveUp context.CancelFunc, t turn) {
+	synctest.Wait() // the waiter stands in its select
+	q.mu.Lock()
+	giveUp()
+	if k := q.keys[key]; t == toHold {
+		k.pass(time.Now())
+	} else {
+		k.appoint(k.first)
+	}
+	q.mu.Unlock()
+}

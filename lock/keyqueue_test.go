@@ -1,8 +1,11 @@
 package lock
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 )
 
 // After a moment with many keys the map is made anew, because Go's maps never give memory back.
@@ -23,4 +26,23 @@ func TestAMapOfManyKeysIsMadeAnew(t *testing.T) {
 			t.Errorf("after %d keys, made anew: %v, peak %d", keys, anew, q.peak)
 		}
 	}
+}
+
+// Random timing meets this moment in one of thousands of tries: here it is made.
+func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q Queue
+		_ = q.Enter(t.Context(), "k", Options{})
+		ctx, giveUp := context.WithCancel(t.Context())
+		told := make(chan error, 1)
+		go func() { told <- q.Enter(ctx, "k", Options{}) }()
+		synctest.Wait()
+		comeTooLate(&q.keyQueues, "k", giveUp, toHold)
+		if err := <-told; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
+			t.Errorf("the waiter was told %v", err)
+		}
+		if err := q.Enter(t.Context(), "k", Options{TryOnce: true}); err != nil {
+			t.Errorf("nobody holds the key: %v", err)
+		}
+	})
 }

@@ -3,89 +3,113 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 )
 
-// A DownError is an ErrDown, and nothing else.
-func TestDownErrorIsErrDown(t *testing.T) {
-	err := error(&driver.DownError{Server: "redis", Reason: "no answer"})
-	if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || err.Error() != "redis is down: no answer" {
-		t.Errorf("%v: down %v, held %v", err, errors.Is(err, lock.ErrDown), errors.Is(err, lock.ErrHeld))
+// A diary has what an observer was told.
+type diary []string
+
+func (d *diary) events() lock.Events {
+	note := func(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
+	return lock.Events{
+		Waited:    func(_ context.Context, wait time.Duration, err error) { note("waited %v, %v", wait, err) },
+		Ended:     func(_ context.Context, hold time.Duration, err error) { note("ended %v, %v", hold, err) },
+		Stranded:  func(err error) { note("stranded, %v", err) },
+		Abandoned: func() { note("abandoned") },
 	}
 }
 
-// stranding is a lock whose server cannot be told of a release.
-type stranding struct{ err error }
-
-func (l stranding) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
-	lease, _ := lock.NewLease(key, 1, func(context.Context) error { return l.err })
-	return lease, nil
+// Every observer is told of what it asked for, whatever the others asked for, once and before the holder goes on.
+func TestObserve(t *testing.T) {
+	release := func(_ *rented, l *lock.Lease) { _ = l.Release() }
+	lose := func(r *rented, l *lock.Lease) { r.lose(lock.ErrTaken) }
+	for name, row := range map[string]struct {
+		answer error // of the server, to a release
+		end    func(*rented, *lock.Lease)
+		told   []string
+	}{
+		"released":     {nil, release, []string{"ended 2s, <nil>"}},
+		"not answered": {lock.ErrDown, release, []string{"stranded, backend down", "ended 2s, <nil>"}},
+		"run out":      {lock.ErrExpired, release, []string{`ended 2s, lock "k" lost: lease expired`}},
+		"taken":        {lock.ErrTaken, release, []string{`ended 2s, lock "k" lost: taken by another`}},
+		"lost":         {nil, lose, []string{`ended 2s, lock "k" lost: taken by another`}},
+		"abandoned": {
+			nil, func(_ *rented, l *lock.Lease) { l.Abandon() }, []string{"abandoned", "ended 2s, <nil>"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var all, again, ends, strands, abandons diary
+				r := &rented{}
+				var l lock.Locker = r
+				for _, e := range []lock.Events{
+					all.events(),
+					{Ended: ends.events().Ended},
+					{Stranded: strands.events().Stranded},
+					{Abandoned: abandons.events().Abandoned},
+					again.events(),
+				} {
+					l = lock.Observe(l, e)
+				}
+				before, _ := r.Acquire(t.Context(), "k", lock.Options{})
+				if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("a held key: %v", err)
+				}
+				time.AfterFunc(time.Second, func() { _ = before.Release() })
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.answer = row.answer
+				time.Sleep(2 * time.Second)
+				row.end(r, lease)
+				_ = lease.Release()
+				want := append([]string{`waited 0s, lock "k" is held`, "waited 1s, <nil>"}, row.told...)
+				for who, got := range map[string]diary{"all": all, "again": again} {
+					if !slices.Equal(got, want) {
+						t.Errorf("%s: told %q, want %q", who, got, want)
+					}
+				}
+				for what, got := range map[string]diary{"ended": ends, "stranded": strands, "abandoned": abandons} {
+					want := slices.DeleteFunc(slices.Clone(row.told), func(s string) bool {
+						return !strings.HasPrefix(s, what)
+					})
+					if !slices.Equal(got, want) {
+						t.Errorf("%s: told %q, want %q", what, got, want)
+					}
+				}
+			})
+		})
+	}
 }
 
-// All who observe a lease are told of its end, whatever else they asked for, and of a key that could not be given back.
-// A key that the server says is gone is not such a key.
-func TestAllObserversAreTold(t *testing.T) {
-	down := errors.New("connection refused")
-	for failure, want := range map[error]int{down: 1, lock.ErrExpired: 0, lock.ErrTaken: 0, nil: 0} {
-		var ended, inner, outer int
-		over := make(chan struct{})
-		l := lock.Observe(stranding{failure}, lock.Events{Stranded: func(err error) {
-			if errors.Is(err, failure) {
-				inner++
-			}
-		}})
-		l = lock.Observe(l, lock.Events{Stranded: func(error) { outer++ }})
-		l = lock.Observe(l, lock.Events{Ended: func(context.Context, time.Duration, error) { ended++; close(over) }})
-		lease, err := l.Acquire(t.Context(), "k", lock.Options{})
-		if err != nil {
+// roused is a lock whose waiters are woken three times.
+type roused struct{ rented }
+
+func (r *roused) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	for range 3 {
+		o.Woken()
+	}
+	return r.rented.Acquire(ctx, key, o)
+}
+
+// Wake-ups reach everybody who asked for them, through Observe and Do. A zero Options has nobody to tell.
+func TestWakeUpsAreCountedAllTheWayUp(t *testing.T) {
+	var metric, mine int
+	l := lock.Observe(&roused{}, lock.Events{Woken: func() { metric++ }})
+	for _, o := range []lock.Options{{OnWake: func() { mine++ }}, {}} {
+		if err := lock.Do(t.Context(), l, "k", o, func(context.Context, lock.Fence) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if err := lease.Release(); !errors.Is(err, failure) {
-			t.Errorf("release: %v, want %v", err, failure)
-		}
-		select {
-		case <-over:
-		case <-time.After(time.Minute):
-			t.Fatal("nobody is told of the end")
-		}
-		if ended != 1 || inner != want || outer != want {
-			t.Errorf("%v: told of the end %d times, of a stranded key %d and %d times; want %d", failure, ended, inner,
-				outer, want)
-		}
 	}
-}
-
-// refusing is a lock that nobody gets.
-type refusing struct{}
-
-func (refusing) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
-	return nil, lock.ErrNoCapacity
-}
-
-// Who observes a lock does not come between the caller and its error.
-func TestObserveTellsTheError(t *testing.T) {
-	var seen error
-	waited := func(_ context.Context, _ time.Duration, err error) { seen = err }
-	l := lock.Observe(refusing{}, lock.Events{Waited: waited})
-	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrNoCapacity) ||
-		!errors.Is(seen, lock.ErrNoCapacity) {
-		t.Errorf("err = %v, observed %v; want ErrNoCapacity", err, seen)
-	}
-}
-
-// Who asked for abandoned leases alone is told of them.
-func TestObserveOnlyAbandonedLeases(t *testing.T) {
-	told := 0
-	l := lock.Observe(stranding{}, lock.Events{Abandoned: func() { told++ }})
-	lease, err := l.Acquire(t.Context(), "k", lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lease.Abandon(); told != 1 {
-		t.Errorf("told %d times", told)
+	if metric != 6 || mine != 3 {
+		t.Errorf("observed %d, counted %d; want 6 and 3", metric, mine)
 	}
 }

@@ -71,11 +71,6 @@ func brokenLocks(life context.Context) []broken {
 			[]string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"},
 		},
 		{
-			"excludes only its own process",
-			func() lock.Locker { return &local.Mutex{} },
-			[]string{"Exclusion", "TryOnce", "Release"},
-		},
-		{
 			"one lock for all keys",
 			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 				inner, err := m.Acquire(ctx, "the only one", o)
@@ -155,17 +150,6 @@ func brokenLocks(life context.Context) []broken {
 			}
 		}(), []string{"Exclusion"}},
 		{
-			"frees an abandoned key",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				lease, err := m.Acquire(ctx, key, o)
-				if err == nil {
-					lease.Linger(time.Nanosecond)
-				}
-				return lease, err
-			}),
-			[]string{"Unknown"},
-		},
-		{
 			"a dead context keeps its key",
 			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 				lease, err := m.Acquire(context.WithoutCancel(ctx), key, o)
@@ -198,7 +182,7 @@ func brokenLocks(life context.Context) []broken {
 				lease.Linger(time.Nanosecond)
 				return lease, nil
 			}),
-			[]string{"Panic"},
+			[]string{"Panic", "Unknown"},
 		},
 		{
 			"takes any key and any context",

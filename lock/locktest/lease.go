@@ -109,7 +109,8 @@ func renewal(ctx context.Context, s *Scene) error {
 	})
 }
 
-// expiry lets a lease run out. If it is renewed, the network swallows the renewals.
+// expiry lets a lease run out. If it is renewed, the network swallows the renewals. The network is slow, so a holder
+// that counts from the reply to its request notices the end too late.
 func expiry(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 1, s.Lease)
 	if err != nil {
@@ -120,7 +121,17 @@ func expiry(ctx context.Context, s *Scene) error {
 		if err != nil {
 			return err
 		}
-		h, err := s.hold(ctx, far.remote, FreshKey())
+		before, err := s.hold(ctx, far.remote, FreshKey()) // which makes the connections
+		if err != nil {
+			return err
+		}
+		if _, err := before.release(ctx); err != nil {
+			return err
+		}
+		for _, w := range far.wires {
+			w.Slow(s.Lease / 16)
+		}
+		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout}) // a failure breaks the connections
 		if err != nil {
 			return err
 		}
@@ -166,10 +177,10 @@ func (s *Scene) loss(ctx context.Context, h *remoteLease) (at time.Duration, why
 	return answer.To, why, nil
 }
 
-// follow waits until other has the key of h. If the lock promises it, the holder of h must have noticed its loss
-// first.
+// follow tries until other has the key of h: a waiter may sleep for a while when the key is free. If the lock promises
+// it, the holder of h must have noticed its loss first.
 func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error {
-	next, err := s.next(ctx, other, h.Key)
+	next, err := other.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease + s.timeout, Try: true, Insist: true})
 	if err != nil {
 		return fmt.Errorf("the key did not become free: %w", err)
 	}

@@ -230,7 +230,7 @@ func addrs(servers []Server) []string {
 }
 
 // clausesAtOnce is how many clauses are checked at the same time, because most of them wait for a lease to run out.
-const clausesAtOnce = 12
+const clausesAtOnce = 16
 
 // Conform checks each harness against every clause that applies to its promise. It runs several clauses at a time on
 // the same servers, with contenders in other processes. The package needs a test for these processes: see [Contend].

@@ -49,6 +49,7 @@ func brokenTrials() []brokenTrial {
 		{"returns when its client does", flaws{patient: true}, nil, []string{"Standstill"}},
 		{"its renewals are pings", flaws{pings: true}, nil, []string{"Renewal", "Taken"}},
 		{"gives up before its wait is over", flaws{impatient: true}, nil, []string{"StatementLimit"}},
+		{"counts its lease from the reply", flaws{countsLate: true}, nil, []string{"Expiry"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Frozen", "Restart"}},
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
 		{"one fence for all", flaws{sameFence: true}, nil, []string{"Exclusion", "Frozen", "Crash"}},

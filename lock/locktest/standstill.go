@@ -4,110 +4,138 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/wire"
 )
 
-// standstill ends the answers to a process that holds, waits and asks, once by a network that swallows everything and
-// once by servers that stand still. The client of the process has the settings of its library, see Harness.Plain.
+// standstill ends the answers to processes that hold, wait and ask: first the networks of their clients swallow
+// everything, then the servers stand still. Each client has the settings of its library: see Harness.Plain.
 func standstill(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
+	list, err := s.processes(ctx, 1+len(s.Plain), s.Lease)
 	if err != nil {
 		return err
 	}
-	// A network that swallows everything concerns one client, and servers that stand still concern all.
-	in := func(plain int, swallow bool) error {
-		err := s.retry(ctx, func() error { return s.standStill(ctx, list[0].process, list[1], plain+1, swallow) })
+	for _, swallow := range []bool{true, false} {
+		err := s.retry(ctx, func() error { return s.standStill(ctx, list[0], list[1:], swallow) })
 		if err != nil {
-			return fmt.Errorf("client %d: %w", plain+1, err)
+			return fmt.Errorf("networks swallow everything: %t: %w", swallow, err)
 		}
-		return nil
-	}
-	failed := parallel(len(s.Plain), len(s.Plain), func(plain int) error { return in(plain, true) })
-	for plain := range s.Plain {
-		if testing.Short() && plain < len(s.Plain)-1 {
-			continue // the last one is the most patient
-		}
-		failed = errors.Join(failed, in(plain, false))
-	}
-	return failed
-}
-
-// standStill makes the network of one client swallow everything, or the servers stand still. In the second case the
-// servers grant keys to others again only when the lease that is to be lost has run out.
-func (s *Scene) standStill(ctx context.Context, p *process, sound *remote, plain int, swallow bool) error {
-	far, err := s.behind(ctx, p, plain)
-	if err != nil {
-		return err
-	}
-	defer far.close(ctx)
-	brief, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	lost, err := far.acquire(brief, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	released, err := far.acquire(brief, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	time.Sleep(s.Lease / 2) // a lease that is renewed has been renewed, and the next renewal gets no answer
-	still := func(begin bool) (failed error) {
-		for i, server := range s.Servers {
-			switch {
-			case swallow && begin:
-				far.wires[i].Silence(wire.ToServer, wire.ToClient)
-			case swallow:
-				far.wires[i].Silence()
-			case begin:
-				failed = errors.Join(failed, server.Pause())
-			default:
-				failed = errors.Join(failed, server.Resume())
-			}
-		}
-		return failed
-	}
-	if err := still(true); err != nil {
-		return err
-	}
-	last := now()
-	followed := make(chan error, 1)
-	s.suite.tries.Go(func() { followed <- s.follow(ctx, lost, sound) })
-	free := FreshKey()
-	failed := s.inStillness(ctx, far.remote, released, free)
-	if !swallow {
-		time.Sleep(last + s.Lease - now())
-		failed = errors.Join(failed, still(false))
-	}
-	if failed = errors.Join(failed, <-followed, still(false)); failed != nil {
-		return failed
-	}
-	for _, key := range []string{released.Key, free} {
-		next, err := s.next(ctx, sound, key)
-		if err != nil {
-			return fmt.Errorf("something was left behind: %w", err)
-		}
-		_, _ = next.release(ctx)
 	}
 	return nil
 }
 
+// A silenced process loses one lease, and gets no answer to the release of the other one.
+type silenced struct {
+	*distant
+	lost, released *remoteLease
+	free           string // a key that it asks for
+}
+
+// standStill makes the networks of all clients swallow everything, or the servers stand still. In the second case the
+// servers grant keys to others again only when the leases that are to be lost have run out.
+func (s *Scene) standStill(ctx context.Context, sound *remote, list []*remote, swallow bool) error {
+	clients := make([]*silenced, len(list))
+	each := func(do func(int) error) error {
+		return parallel(len(list), len(list), func(i int) error {
+			if err := do(i); err != nil {
+				return fmt.Errorf("client %d: %w", i+1, err)
+			}
+			return nil
+		})
+	}
+	defer func() {
+		for _, c := range clients {
+			if c != nil {
+				c.close(ctx)
+			}
+		}
+	}()
+	if err := each(func(i int) (err error) {
+		clients[i], err = s.beforeStill(ctx, list[i].process, i+1)
+		return err
+	}); err != nil {
+		return err
+	}
+	time.Sleep(s.Lease / 2) // a lease that is renewed has been renewed, and the next renewal gets no answer
+	if err := s.silence(clients, swallow, true); err != nil {
+		return errors.Join(err, s.silence(clients, swallow, false))
+	}
+	last := now()
+	followed := make(chan error, 1)
+	s.suite.tries.Go(func() {
+		followed <- each(func(i int) error { return s.follow(ctx, clients[i].lost, sound) })
+	})
+	failed := each(func(i int) error { return clients[i].inStillness(ctx, s) })
+	if !swallow {
+		time.Sleep(last + s.Lease - now())
+		failed = errors.Join(failed, s.silence(clients, swallow, false))
+	}
+	if failed = errors.Join(failed, <-followed, s.silence(clients, swallow, false)); failed != nil {
+		return failed
+	}
+	return each(func(i int) error {
+		for _, key := range []string{clients[i].released.Key, clients[i].free} {
+			next, err := s.next(ctx, sound, key)
+			if err != nil {
+				return fmt.Errorf("something was left behind: %w", err)
+			}
+			_, _ = next.release(ctx)
+		}
+		return nil
+	})
+}
+
+// beforeStill opens a Locker in p with the plain-th client, which acquires two keys.
+func (s *Scene) beforeStill(ctx context.Context, p *process, plain int) (*silenced, error) {
+	far, err := s.behind(ctx, p, plain)
+	if err != nil {
+		return nil, err
+	}
+	c := &silenced{distant: far, free: FreshKey()}
+	for _, lease := range []**remoteLease{&c.lost, &c.released} {
+		if *lease, err = s.hold(ctx, far.remote, FreshKey()); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// silence begins or ends the standstill of the clients' networks, or of the servers.
+func (s *Scene) silence(clients []*silenced, swallow, begin bool) (failed error) {
+	for i, server := range s.Servers {
+		for _, c := range clients {
+			switch {
+			case swallow && begin:
+				c.wires[i].Silence(wire.ToServer, wire.ToClient)
+			case swallow:
+				c.wires[i].Silence()
+			}
+		}
+		switch {
+		case !swallow && begin:
+			failed = errors.Join(failed, server.Pause())
+		case !swallow:
+			failed = errors.Join(failed, server.Resume())
+		}
+	}
+	return failed
+}
+
 // inStillness checks that a release and a bounded acquisition return while no answer comes.
-func (s *Scene) inStillness(ctx context.Context, far *remote, released *remoteLease, free string) error {
+func (c *silenced) inStillness(ctx context.Context, s *Scene) error {
 	soon, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	waits, err := far.begin(attempt{Key: free, Wait: s.Lease / 4})
+	waits, err := c.begin(attempt{Key: c.free, Wait: s.Lease / 4})
 	if err != nil {
 		return err
 	}
-	tries, err := far.begin(attempt{Key: free, Wait: s.Lease / 4, Try: true})
+	tries, err := c.begin(attempt{Key: c.free, Wait: s.Lease / 4, Try: true})
 	if err != nil {
 		return err
 	}
-	if _, err := released.release(soon); err == nil {
+	if _, err := c.released.release(soon); err == nil {
 		return errors.New("a release without an answer succeeded")
 	} else if soon.Err() != nil {
 		return fmt.Errorf("a release waits for the client: %w", err)

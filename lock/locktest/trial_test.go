@@ -32,6 +32,7 @@ type flaws struct {
 	noRenewal   bool
 	lateLoss    bool // the holder is told a second after the server has freed the key
 	noLoss      bool // the holder is never told
+	countsLate  bool // the holder counts from the reply
 	blindDelete bool // deletes the key whoever has it
 	sameFence   bool // 1 for everybody
 	ownFence    bool // counted in the process
@@ -220,6 +221,9 @@ func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.
 		fence = 1
 	case t.ownFence:
 		fence = lock.Fence(t.minted.Add(1))
+	}
+	if t.countsLate {
+		sent = time.Now()
 	}
 	lease, _ := lock.NewLease(key, fence, func(ctx context.Context) error { return t.free(ctx, key, token) })
 	if t.hasty {

@@ -7,42 +7,69 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // frozenWaiter freezes a process that waits for several keys. Meanwhile every grant to it expires, and other processes
-// hold the keys. It is thawed while another process holds them. Several keys are needed, because the thawed process
-// has a race between earlier messages and new requests.
+// hold the keys. It is thawed while another process holds them. What the servers have sent it then arrives, once before
+// its next requests or beside them, and once after their replies, if the servers send anything unasked. Several keys
+// are needed because the first of these is a race.
 func frozenWaiter(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 3, s.Lease)
+	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
 		return err
 	}
-	return s.retry(ctx, func() error {
-		const keys = 4 // a process of every lock has connections for so many
-		waits := make([]*wait, keys)
-		for i := range waits {
-			waits[i] = &wait{s: s, key: FreshKey(), away: list[0], one: list[1], other: list[2]}
+	ways := []bool{false, true}
+	if s.Wire.Push == nil {
+		ways = ways[:1]
+	}
+	return parallel(len(ways), len(ways), func(i int) error {
+		err := s.retry(ctx, func() error { return s.frozenWaiter(ctx, list, ways[i]) })
+		if err != nil {
+			return fmt.Errorf("old messages come after new replies: %t: %w", ways[i], err)
 		}
-		if err := parallel(keys, keys, func(i int) error { return waits[i].begin(ctx) }); err != nil {
-			return err
-		}
-		if err := list[0].freeze(); err != nil {
-			return err
-		}
-		err := parallel(keys, keys, func(i int) error { return waits[i].pass(ctx) })
-		if err := errors.Join(err, list[0].thaw()); err != nil {
-			return fmt.Errorf("a waiter is frozen: %w", err)
-		}
-		if err := parallel(keys, keys, func(i int) error { return waits[i].end(ctx) }); err != nil {
-			return err
-		}
-		var history []Hold
-		for _, w := range waits {
-			history = append(history, w.history...)
-		}
-		s.seen = fmt.Sprintf("%d holds of %d keys", len(history), keys)
-		return overlaps(history, s.Promise.Fenced)
+		return nil
 	})
+}
+
+func (s *Scene) frozenWaiter(ctx context.Context, list []*remote, late bool) error {
+	away, err := s.distant(ctx)
+	if err != nil {
+		return err
+	}
+	defer away.close(ctx)
+	const keys = 4 // a process of every lock has connections for so many
+	waits := make([]*wait, keys)
+	for i := range waits {
+		waits[i] = &wait{s: s, key: FreshKey(), away: away.remote, one: list[0], other: list[1]}
+	}
+	if err := parallel(keys, keys, func(i int) error { return waits[i].begin(ctx) }); err != nil {
+		return err
+	}
+	if err := away.freeze(); err != nil {
+		return err
+	}
+	if late {
+		away.set(wire.Trap{On: wire.ToClient, Match: s.Wire.Push, Do: wire.Hold})
+	}
+	err = parallel(keys, keys, func(i int) error { return waits[i].pass(ctx) })
+	if err := errors.Join(err, away.thaw()); err != nil {
+		return fmt.Errorf("a waiter is frozen: %w", err)
+	}
+	if late {
+		time.Sleep(s.Lease / 2) // it asks again; if it has not, the check is only weaker
+		for _, snare := range away.snares {
+			snare.Release()
+		}
+	}
+	if err := parallel(keys, keys, func(i int) error { return waits[i].end(ctx) }); err != nil {
+		return err
+	}
+	var history []Hold
+	for _, w := range waits {
+		history = append(history, w.history...)
+	}
+	return overlaps(history, s.Promise.Fenced)
 }
 
 // A wait is the frozen process's wait for one key, with the key's holders while it is frozen.

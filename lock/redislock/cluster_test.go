@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -82,15 +81,6 @@ func TestCluster(t *testing.T) {
 			locktest.Release(t, lease)
 		})
 	}
-	t.Run("conform", func(t *testing.T) {
-		promise := driver.Promise{Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Fair: true}
-		locktest.Conform(t, locktest.Harness{
-			Name: "watchdog", Promise: promise,
-			Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
-				return open(t, "watchdog", dial(t), 0), func() error { return nil }, nil
-			},
-		})
-	})
 }
 
 // When Acquire returns, as many replicas as must acknowledge have the key, and it takes no additional round trip. That

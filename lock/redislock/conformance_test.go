@@ -12,8 +12,6 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
@@ -154,19 +152,10 @@ func bench(
 }
 
 // start starts servers that keep an AOF: one that came back empty would have forgotten its locks.
-func start(t testing.TB, n int) []locktest.Server {
-	s := servertest.Start(t, server.Options{AOF: true})
-	var list []locktest.Server
-	for range n {
-		server, err := s.Add(t.Context(), server.Redis)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if server.StandIn != "" {
-			servertest.Redis(t) // which skips, or fails where it must not
-		}
+func start(t testing.TB, n int) (list []locktest.Server) {
+	for _, s := range started(t, n, true) {
 		list = append(list, locktest.Server{
-			Addr: server.Addr, Kill: server.Kill, Restart: server.Restart, Pause: server.Pause, Resume: server.Resume,
+			Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume,
 		})
 	}
 	return list

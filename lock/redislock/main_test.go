@@ -2,10 +2,7 @@ package redislock_test
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,18 +24,27 @@ import (
 var servers servertest.Shared
 
 func TestMain(m *testing.M) {
-	// The tests wait for leases and servers much more than they compute: let more of them run than there are CPUs.
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set("8"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
 	// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed
 	// it sleeps that second out.
 	goleak.VerifyTestMain(servers.Around(m),
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// started starts servers that keep an AOF, or none.
+func started(t testing.TB, n int, aof bool) (list []*server.Server) {
+	t.Helper()
+	s := servertest.Start(t, server.Options{AOF: aof})
+	for range n {
+		started, err := s.Add(t.Context(), server.Redis)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if started.StandIn != "" {
+			servertest.Redis(t) // which skips, or fails where it must not
+		}
+		list = append(list, started)
+	}
+	return list
 }
 
 // client returns a client as the service has it, with more patience for a busy computer.

@@ -12,7 +12,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 )
 
@@ -24,11 +23,9 @@ type masters struct {
 
 func startMasters(t testing.TB) *masters {
 	t.Helper()
-	s, m := servertest.Start(t, server.Options{}), new(masters)
-	for range 5 {
-		server, err := s.Add(t.Context(), server.Redis)
-		servertest.Started(t, err)
-		m.servers, m.observers = append(m.servers, server), append(m.observers, client(t, server.Addr))
+	m := &masters{servers: started(t, 5, false)}
+	for _, s := range m.servers {
+		m.observers = append(m.observers, client(t, s.Addr))
 	}
 	return m
 }

@@ -276,7 +276,7 @@ func calm(clients []*process, seen *witness, end func(*lock.Lease)) {
 // and nothing is left.
 func TestWatchdogInAStorm(t *testing.T) {
 	t.Parallel()
-	seeds, holds := servertest.Rounds(30, 10), 0
+	seeds, holds := servertest.Rounds(20, 10), 0
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			n, err := storm(uint64(seed))

@@ -21,6 +21,9 @@ type Protocol struct {
 	// Pong returns the reply to message if it is a ping, which asks only whether the other end is alive, and nil
 	// otherwise. Nil: the protocol has no ping.
 	Pong func(message []byte) []byte
+	// Push reports whether the server sent message without a request, such as a published message or the event of a
+	// watch. Nil: it sends none.
+	Push func(message []byte) bool
 }
 
 // Redis returns the protocol RESP. Each command of a pipeline is a message. A reply is the bytes of one read.
@@ -42,6 +45,10 @@ func Redis() Protocol {
 				return []byte("+PONG\r\n")
 			}
 			return nil
+		},
+		Push: func(message []byte) bool { // RESP3 and RESP2
+			const published = "3\r\n$7\r\nmessage\r\n"
+			return bytes.HasPrefix(message, []byte(">"+published)) || bytes.HasPrefix(message, []byte("*"+published))
 		},
 	}
 }
@@ -84,7 +91,7 @@ func respNumber(b []byte, at int) (n, behind int) {
 // reply repeats. Chatter is the greeting, pings, the sync that zklock sends as its heartbeat, and the close of the
 // session.
 func ZooKeeper() Protocol {
-	const length, ping, opSync, opClose = 4, -2, 9, -11
+	const length, event, ping, opSync, opClose = 4, -1, -2, 9, -11
 	word := func(b []byte, at int) int32 {
 		if len(b) < at+4 {
 			return 0
@@ -109,6 +116,7 @@ func ZooKeeper() Protocol {
 			return first || word(m, 4) == ping || word(m, 8) == opSync || word(m, 8) == opClose
 		},
 		Answers: func(request, reply []byte) bool { return word(request, 4) == word(reply, 4) },
+		Push:    func(m []byte) bool { return word(m, 4) == event },
 	}
 }
 

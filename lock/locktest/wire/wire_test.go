@@ -129,52 +129,6 @@ func expect(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestItForwardsAndCounts(t *testing.T) {
-	s := serve(t)
-	p := open(t, s.listener.Addr().String(), lines())
-	c := dial(t, p)
-	c.say("a\nb")
-	expect(t, "first", c.hear(limit), "A")
-	expect(t, "second", c.hear(limit), "B")
-	if n, m := p.Count(wire.ToServer), p.Count(wire.ToClient); n != 2 || m != 2 {
-		t.Errorf("counted %d and %d, want 2 and 2", n, m)
-	}
-	c.Close()
-	for deadline := time.Now().Add(limit); p.Connections() > 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("a connection that its client closed stays open")
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func TestSilence(t *testing.T) {
-	for _, row := range []struct {
-		directions []wire.Direction
-		heard      string
-	}{
-		{[]wire.Direction{wire.ToServer}, ""},
-		{[]wire.Direction{wire.ToClient}, "a"},
-		{[]wire.Direction{wire.ToClient, wire.ToServer}, ""},
-	} {
-		s := serve(t)
-		p := open(t, s.listener.Addr().String(), lines())
-		c := dial(t, p)
-		p.Silence(row.directions...)
-		late := dial(t, p)
-		c.say("a")
-		for row.heard != "" && s.saw() == "" { // it is on its way
-			time.Sleep(time.Millisecond)
-		}
-		expect(t, "meanwhile", c.hear(moment), "silence")
-		expect(t, "the server", s.saw(), row.heard)
-		late.say("b")
-		p.Silence()
-		expect(t, "afterwards", c.hear(limit), "A")
-		expect(t, "a connection made in silence", late.hear(limit), "B")
-	}
-}
-
 func TestCutRefuseAndServeAgain(t *testing.T) {
 	s := serve(t)
 	p := open(t, s.listener.Addr().String(), lines())
