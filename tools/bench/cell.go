@@ -99,7 +99,7 @@ func (c *contest) stock(ctx context.Context, j job, t task) error {
 		keys = append(keys, t.key(i))
 	}
 	for _, key := range keys {
-		if _, err := store.Set(ctx, service.SKU(key), service.MaxStock); err != nil {
+		if _, err := store.Set(ctx, service.SKU(key), service.MaxStock, service.Condition{}); err != nil {
 			return fmt.Errorf("stock %s: %w", key, err)
 		}
 	}
