@@ -66,10 +66,11 @@ func (row leased) check(t *testing.T) {
 	if _, byClock := errors.AsType[*ExpiredError](err); byClock && until != ended {
 		t.Errorf("it was to last until %v, and ended after %v", until, ended)
 	}
+	time.Sleep(ttl) // a renewal that ignores its ctx may still be under way
+	synctest.Wait()
 	if got := strings.Join(renewed, " "); got != row.renewed {
 		t.Errorf("renewed at %s, want %s", got, row.renewed)
 	}
-	time.Sleep(ttl) // a renewal that ignores its ctx may still be under way
 }
 
 // each is the times from one to another, a step apart.

@@ -67,6 +67,7 @@ func TestObserve(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				synctest.Wait() // the release before has ended
 				r.answer = row.answer
 				time.Sleep(2 * time.Second)
 				row.end(r, lease)
