@@ -137,7 +137,7 @@ func TestHandOverOfALeaseThatEndedInAPause(t *testing.T) {
 		m := &memory{keep: renewed(0)}
 		h := HandOver(m, Bound{Time: time.Hour})
 		first := acquire(t, h, "first")
-		first.of.b.lease.due.stop() // nothing of the process runs
+		first.of.b.lease.due.Stop() // nothing of the process runs
 		time.Sleep(ttl)
 		l := newLine(t)
 		l.come(t.Context(), h, "next", func(*Lease) {})

@@ -16,8 +16,6 @@ type Renewal struct {
 	Max   time.Duration // longest hold, even if all renewals succeed; 0: no limit
 	// Renew requests another TTL; an ErrExpired or ErrTaken is final, other errors are retried
 	Renew func(ctx context.Context) error
-
-	Timers *Timers // of the lock; default: timers of this lease alone
 }
 
 // Valid returns how long a holder may rely on a granted TTL: 1 % and 2 ms less than the TTL, because clocks run at

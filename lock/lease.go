@@ -23,9 +23,7 @@ type Lease struct {
 	held context.Context         // ends with ErrReleased or a LostError as its cause
 	end  context.CancelCauseFunc // of held: ends calls it
 
-	own     Timers
-	timers  *Timers       // those of the lock, or own
-	due     *sharedTimer  // starts the keeper, the goroutine of KeepAlive; nil: the lease has none
+	due     *time.Timer   // starts the keeper, the goroutine of KeepAlive; nil: the lease has none
 	kept    chan struct{} // closed when the keeper has ended
 	mu      sync.Mutex    // guards until, retired, stop and told
 	until   time.Time     // when the lease ends unless it is renewed; zero: it has no end
@@ -51,7 +49,6 @@ type Lease struct {
 // return when this context ends, and tolerate a key that no longer exists or has another holder.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := &Lease{key: key, fence: f, free: free}
-	l.timers = &l.own
 	l.held, l.end = context.WithCancelCause(context.Background())
 	return l, func(cause error) { l.ends(&LostError{key, cause}) }
 }
@@ -158,10 +155,7 @@ func (l *Lease) Until() time.Time {
 func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
 	l.until = r.end(r.begin(sent))
 	l.kept = make(chan struct{})
-	if r.Timers != nil {
-		l.timers = r.Timers
-	}
-	l.due = l.timers.afterFunc(r.due(sent), func() {
+	l.due = time.AfterFunc(time.Until(r.due(sent)), func() {
 		defer close(l.kept)
 		renewing, stop := context.WithCancel(l.held)
 		defer stop()
@@ -253,7 +247,7 @@ func (l *Lease) Linger(d time.Duration) {
 // ReleaseTimeout to free the key. It returns how long it has waited.
 func (l *Lease) finish(why error) (waited time.Duration) {
 	l.ends(why)
-	if l.due == nil || l.due.stop() {
+	if l.due == nil || l.due.Stop() {
 		return 0
 	}
 	began := time.Now()
@@ -272,7 +266,7 @@ func (l *Lease) giveBack(limit time.Duration) error {
 	if l.of != nil {
 		err = l.of.release()
 	} else {
-		ctx, cancel := l.timers.withTimeout(limit)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		err = l.free(ctx)
 	}

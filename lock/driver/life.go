@@ -16,8 +16,6 @@ const repeatEvery = 200 * time.Millisecond
 // A Life is the time of a lock from its constructor to its Close. It ends the waits at Close. In the background, it
 // repeats releases that the server did not answer.
 type Life struct {
-	Timers lock.Timers // of its leases
-
 	ctx context.Context // ends with ErrClosed
 	end context.CancelCauseFunc
 

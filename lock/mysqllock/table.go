@@ -197,9 +197,7 @@ func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	renew := func(ctx context.Context) error {
 		return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 	}
-	l.KeepAlive(sent, lock.Renewal{
-		TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: renew, Timers: &a.life.Timers,
-	})
+	l.KeepAlive(sent, lock.Renewal{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: renew})
 	return l
 }
 

@@ -99,7 +99,7 @@ func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Leas
 		request.Detached(ctx, a.Free)
 		return nil, &lock.HeldError{Key: key}
 	}
-	return s.server.Cleanup.Hold(key, fence, sent, a.Lease, a.Free), nil
+	return request.Hold(key, fence, sent, a.Lease, a.Free), nil
 }
 
 // attempt prepares the scripts of steps 1 and 4 with their keys and arguments.

@@ -133,7 +133,6 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	w, a := c.w, c.Attempt
 	l, _ := lock.NewLease(a.Key, f, a.Free)
 	k := w.o.keep(first)
-	k.Timers = &a.Cleanup.Timers
 	k.Renew = func(ctx context.Context) error {
 		reply, short := a.Grant(ctx, nil, w.renewal(a))
 		return cmp.Or(request.Ownership(reply.Int()), short)

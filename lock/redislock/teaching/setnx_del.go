@@ -67,7 +67,7 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 	case request.LeaseOver(sent, length): // the key has expired, and another caller may have it
 		return nil, &lock.HeldError{Key: key}
 	}
-	lease := s.server.Cleanup.Hold(key, lock.NoFence, sent, length, func(ctx context.Context) error {
+	lease := request.Hold(key, lock.NoFence, sent, length, func(ctx context.Context) error {
 		return s.free(ctx, name)
 	})
 	if ctx.Err() != nil {

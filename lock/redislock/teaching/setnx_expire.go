@@ -104,7 +104,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 		return nil, &lock.HeldError{Key: key}
 	}
 	lease := s.server.Lease
-	return cleanup.Hold(key, lock.NoFence, sent, lease, cleanup.Persist(release, lease)), nil
+	return request.Hold(key, lock.NoFence, sent, lease, cleanup.Persist(release, lease)), nil
 }
 
 // limit sets the expiry of a key, and reports whether the key exists. See request.Ask for underWay.

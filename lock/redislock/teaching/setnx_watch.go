@@ -70,7 +70,7 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 		request.Detached(ctx, cleanup.Persist(release, length))
 		return nil, &lock.HeldError{Key: key}
 	}
-	return cleanup.Hold(key, lock.NoFence, sent, length, cleanup.Persist(release, length)), nil
+	return request.Hold(key, lock.NoFence, sent, length, cleanup.Persist(release, length)), nil
 }
 
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.

@@ -59,11 +59,11 @@ func SetNX(
 }
 
 // Hold returns the lease of a granted key. It is not renewed. Its Release calls free.
-func (c *Cleanup) Hold(
+func Hold(
 	key string, f lock.Fence, sent time.Time, lease time.Duration, free func(context.Context) error,
 ) *lock.Lease {
 	l, _ := lock.NewLease(key, f, free)
-	l.KeepAlive(sent, lock.Renewal{TTL: lease, Timers: &c.Timers})
+	l.KeepAlive(sent, lock.Renewal{TTL: lease})
 	return l
 }
 
