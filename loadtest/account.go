@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"example.com/stock/internal/words"
 )
@@ -58,16 +58,15 @@ func accounts(ctx context.Context, inv Inventory, before []Stock, store string, 
 		unsure[records[i].SKU] = unsure[records[i].SKU] || records[i].Outcome == Unknown
 	}
 	list, until := make([]Account, len(before)), time.Now().Add(comeback)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(lookers, len(before)) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(before)); i = next.Add(1) - 1 {
-				list[i] = account(ctx, inv, before[i], store, unsure[before[i].SKU], until)
-			}
+	var all errgroup.Group
+	all.SetLimit(lookers)
+	for i := range before {
+		all.Go(func() error {
+			list[i] = account(ctx, inv, before[i], store, unsure[before[i].SKU], until)
+			return nil
 		})
 	}
-	workers.Wait()
+	_ = all.Wait()
 	return list
 }
 
@@ -146,29 +145,27 @@ func settleUnknown(ctx context.Context, c Target, store string, records []Record
 	if !can {
 		return
 	}
-	var open []*Record
+	until := time.Now().Add(comeback)
+	var all errgroup.Group
+	all.SetLimit(lookers)
 	for i := range records {
 		if r := &records[i]; r.Outcome == Unknown && r.Problem == "outcome_unknown" && r.OrderID != "" {
-			open = append(open, r)
+			all.Go(func() error {
+				settle(ctx, s, store, r, until)
+				return nil
+			})
 		}
 	}
-	until := time.Now().Add(comeback)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(lookers, len(open)) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(open)); i = next.Add(1) - 1 {
-				for {
-					err := s.Settle(ctx, store, open[i].SKU, open[i].OrderID)
-					var problem *Problem
-					later := errors.As(err, &problem) &&
-						(problem.Name() == "backend_down" || problem.Name() == "undecided")
-					if !later || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
-						break
-					}
-				}
-			}
-		})
+	_ = all.Wait()
+}
+
+func settle(ctx context.Context, s settler, store string, r *Record, until time.Time) {
+	for {
+		err := s.Settle(ctx, store, r.SKU, r.OrderID)
+		var problem *Problem
+		later := errors.As(err, &problem) && (problem.Name() == "backend_down" || problem.Name() == "undecided")
+		if !later || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
+			return
+		}
 	}
-	workers.Wait()
 }

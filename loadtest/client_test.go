@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -273,7 +274,7 @@ func TestDeductSendsTheWholeRequest(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			url := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodPost || r.URL.String() != row.want {
 					t.Errorf("got %s %s, want POST %s", r.Method, r.URL, row.want)
 				}
@@ -282,10 +283,44 @@ func TestDeductSendsTheWholeRequest(t *testing.T) {
 						t.Errorf("%s: got %q, want %q", name, got, want)
 					}
 				}
-			}), nil)
-			client(t, url, "demo", 1).Deduct(t.Context(), row.request)
+			}))
+			defer server.Close()
+			client(t, server.URL, "demo", 1).Deduct(t.Context(), row.request)
 		})
 	}
+}
+
+// The requests of a run are sent on the connections that were opened before it.
+func TestWarmConnectionsAreUsed(t *testing.T) {
+	const workers = 8
+	var mu sync.Mutex
+	var together, all sync.WaitGroup
+	together.Add(workers)
+	warm := make(map[string]bool)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		if r.Method == http.MethodGet {
+			warm[r.RemoteAddr] = true
+			mu.Unlock()
+			return
+		}
+		if !warm[r.RemoteAddr] {
+			t.Errorf("request on the new connection %s", r.RemoteAddr)
+		}
+		mu.Unlock()
+		together.Done()
+		together.Wait()
+	}))
+	defer server.Close()
+	c := client(t, server.URL, "", workers)
+	c.Warm(t.Context(), workers)
+	if len(warm) != workers {
+		t.Errorf("%d connections were opened for %d workers", len(warm), workers)
+	}
+	for range workers {
+		all.Go(func() { c.Deduct(t.Context(), loadtest.Request{Endpoint: "/deduct", SKU: "x", Quantity: 1}) })
+	}
+	all.Wait()
 }
 
 // With a concurrency of 0 no connection is used twice.

@@ -120,8 +120,8 @@ func TestTheStockNeverRanOut(t *testing.T) {
 func TestProgressSoFar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Plan{SKU: "pen", SKUs: 2, Stock: 3, Requests: 8, Duration: 0}
-		a := &attack{plan: p, clock: StartClock()}
-		a.dropped.Store(1)
+		g := &Generator[Record]{Plan: p, Clock: StartClock()}
+		g.dropped.Store(1)
 		counted := newTally(p)
 		now := time.Now()
 		records := []Record{
@@ -139,7 +139,7 @@ func TestProgressSoFar(t *testing.T) {
 			counted.add(&records[i])
 		}
 		time.Sleep(2 * time.Second)
-		got := counted.progress(t.Context(), a)
+		got := counted.progress(t.Context(), g)
 		if got.Done != 3 || got.Late != 1 || got.Dropped != 1 || got.Oversold != 1 || got.Total != 8 ||
 			got.Rate != 1.5 ||
 			got.SoldRate != 2.5 || got.Outcomes[Accepted] != 2 || got.Interrupted || got.Left != 2*time.Second {
@@ -148,11 +148,11 @@ func TestProgressSoFar(t *testing.T) {
 		p.Duration = 5 * time.Second
 		over, end := context.WithCancel(t.Context())
 		end()
-		if got := counted.progress(over, a); got.Left != 3*time.Second || !got.Interrupted {
+		if got := counted.progress(over, g); got.Left != 3*time.Second || !got.Interrupted {
 			t.Errorf("%v are left of five seconds", got.Left)
 		}
 		time.Sleep(5 * time.Second)
-		got = counted.progress(over, a)
+		got = counted.progress(over, g)
 		if got.Left != 0 {
 			t.Errorf("%v are left after the end", got.Left)
 		}

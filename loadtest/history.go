@@ -126,13 +126,13 @@ func (h *History) Result() *Result {
 
 // WriteHistory writes all of h. (Run streams it instead.)
 func WriteHistory(w io.Writer, h *History) error {
-	out := newHistoryWriter(w)
-	out.header(h.Header)
-	for i := range h.Warm {
-		out.record(&h.Warm[i])
-	}
-	for i := range h.Records {
-		out.record(&h.Records[i])
+	out, header := NewLineWriter(w), h.Header
+	header.Format, header.Version = Format, Version
+	out.Line(header)
+	for _, records := range [][]Record{h.Warm, h.Records} {
+		for i := range records {
+			out.Line(line{Record: &records[i]})
+		}
 	}
 	for i := range h.Orders {
 		out.Line(line{Order: &h.Orders[i]})
@@ -163,14 +163,14 @@ type LineWriter struct {
 }
 
 // NewLineWriter makes a LineWriter on w, with a buffer. nil writes nothing.
-func NewLineWriter(w io.Writer) LineWriter {
+func NewLineWriter(w io.Writer) *LineWriter {
 	if w == nil {
-		return LineWriter{}
+		return new(LineWriter)
 	}
 	buf := bufio.NewWriterSize(w, 1<<16)
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
-	return LineWriter{buf: buf, enc: enc}
+	return &LineWriter{buf: buf, enc: enc}
 }
 
 // Line writes a line, unless one before failed.
@@ -188,19 +188,8 @@ func (w *LineWriter) Flush() error {
 	return w.err
 }
 
-// A historyWriter writes the history of a run.
-type historyWriter struct{ LineWriter }
-
-func newHistoryWriter(w io.Writer) *historyWriter { return &historyWriter{NewLineWriter(w)} }
-
-func (h *historyWriter) header(header Header) {
-	header.Format, header.Version = Format, Version
-	h.Line(header)
-}
-
-func (h *historyWriter) record(r *Record) { h.Line(line{Record: r}) }
-
-func (h *historyWriter) end(r *Result) {
+// writeEnd writes what follows the records of a run.
+func (r *Result) writeEnd(out *LineWriter) {
 	end := &End{
 		Stocks:      make([]Closing, 0, len(r.Accounts)),
 		Dropped:     r.Dropped,
@@ -211,14 +200,14 @@ func (h *historyWriter) end(r *Result) {
 	for i := range r.Accounts {
 		a := &r.Accounts[i]
 		for j := range a.Orders {
-			h.Line(line{Order: &a.Orders[j]})
+			out.Line(line{Order: &a.Orders[j]})
 		}
 		for j := range a.Undone {
-			h.Line(line{Undone: &a.Undone[j]})
+			out.Line(line{Undone: &a.Undone[j]})
 		}
 		end.Stocks = append(end.Stocks, Closing{a.Before.SKU, a.After, a.Complete, a.Gap, a.LookedAt})
 	}
-	h.Line(line{End: end})
+	out.Line(line{End: end})
 }
 
 // maxLine is the longest line of a history, in bytes. Ours have a few hundred.
@@ -240,11 +229,12 @@ func ReadHistory(r io.Reader) (*History, error) {
 	return h, err
 }
 
-// ReadLines reads the output of a LineWriter. It calls header with the first line and line with each other one. It
-// returns the first error of these calls, with the line's number. If a last line without a newline is in error and is
-// not the first, the error matches ErrCut. text is valid during the call only.
-func ReadLines(r io.Reader, header, line func(text []byte) error) error {
-	in := bufio.NewReaderSize(r, maxLine)
+// ReadLines reads the output of a LineWriter. It calls header with the first line and line with each other one, until
+// line reports the end, which nothing can follow. It returns the first error of these calls, with the line's number. If
+// a last line without a newline is in error and is not the first, the error matches ErrCut. text is valid during the
+// call only.
+func ReadLines(r io.Reader, header func(text []byte) error, line func(text []byte) (end bool, err error)) error {
+	in, ended := bufio.NewReaderSize(r, maxLine), false
 	for number := 1; ; number++ {
 		text, err := in.ReadSlice('\n')
 		switch {
@@ -258,10 +248,13 @@ func ReadLines(r io.Reader, header, line func(text []byte) error) error {
 			return nil
 		}
 		last := err != nil
-		if number == 1 {
+		switch {
+		case number == 1:
 			err = header(text)
-		} else {
-			err = line(text)
+		case ended:
+			err = errors.New("nothing can follow the end")
+		default:
+			ended, err = line(text)
 		}
 		switch {
 		case err != nil && last && number > 1:
@@ -284,13 +277,10 @@ func (h *History) readHeader(text []byte) error {
 	return nil
 }
 
-func (h *History) readLine(text []byte) error {
-	if h.End != nil {
-		return errors.New("nothing can follow the end")
-	}
+func (h *History) readLine(text []byte) (end bool, err error) {
 	var l line
 	if err := Strict(text, &l); err != nil {
-		return err
+		return false, err
 	}
 	kinds := 0
 	for _, present := range []bool{l.Record != nil, l.Order != nil, l.Undone != nil, l.End != nil} {
@@ -300,33 +290,40 @@ func (h *History) readLine(text []byte) error {
 	}
 	switch {
 	case kinds != 1:
-		return errors.New("must be a request, an order or the end")
-	case l.Order != nil || l.Undone != nil:
-		o, list := l.Order, &h.Orders
-		if o == nil {
-			o, list = l.Undone, &h.Undone
-		}
-		if o.OrderID == "" || o.Quantity < 1 {
-			return errors.New("an order must have an order_id, and a quantity of 1 or more")
-		}
-		*list = append(*list, *o)
-	case l.End != nil:
-		h.End = l.End
+		return false, errors.New("must be a request, an order or the end")
+	case l.Record != nil:
+		return false, h.addRecord(l.Record)
+	case l.Order != nil:
+		return false, addOrder(&h.Orders, l.Order)
+	case l.Undone != nil:
+		return false, addOrder(&h.Undone, l.Undone)
+	}
+	h.End = l.End
+	return true, nil
+}
+
+func addOrder(list *[]Order, o *Order) error {
+	if o.OrderID == "" || o.Quantity < 1 {
+		return errors.New("an order must have an order_id, and a quantity of 1 or more")
+	}
+	*list = append(*list, *o)
+	return nil
+}
+
+func (h *History) addRecord(r *Record) error {
+	err, list := r.check(), &h.Records
+	if r.Warm {
+		list = &h.Warm
+	}
+	switch {
+	case err != nil:
+		return err
 	case len(h.Orders)+len(h.Undone) > 0:
 		return errors.New("a request cannot follow an order")
-	default:
-		err := l.Record.check()
-		switch {
-		case err != nil:
-			return err
-		case !l.Record.Warm:
-			h.Records = append(h.Records, *l.Record)
-		case len(h.Records) > 0:
-			return errors.New("a request of the warm-up cannot follow one of the run")
-		default:
-			h.Warm = append(h.Warm, *l.Record)
-		}
+	case r.Warm && len(h.Records) > 0:
+		return errors.New("a request of the warm-up cannot follow one of the run")
 	}
+	*list = append(*list, *r)
 	return nil
 }
 

@@ -121,7 +121,7 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 			"unknown key in the plan", strings.Replace(header, `"requests"`, `"reqests"`, 1),
 			`line 1: json: unknown field "reqests"`,
 		},
-		{"bad wait", strings.Replace(header, `"wait":"5s"`, `"wait":"5"`, 1), "line 1: wait: time: missing unit"},
+		{"bad wait", strings.Replace(header, `"wait":"5s"`, `"wait":"5"`, 1), "line 1: time: missing unit"},
 		{
 			"too many SKUs", strings.Replace(header, `"stock":10`, `"stock":10,"skus":4611686018427387904`, 1),
 			"line 1: plan: skus: must be from 1 to 1000, is 4611686018427387904",

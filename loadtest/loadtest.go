@@ -67,8 +67,10 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	}
 	r.Plan, r.Command = p, commandLine(r.Target, &p)
 	r.StartedAt = time.Now().UTC()
-	out := newHistoryWriter(p.History)
-	out.header(Header{
+	out := NewLineWriter(p.History)
+	out.Line(Header{
+		Format:    Format,
+		Version:   Version,
 		Run:       r.Run,
 		Target:    r.Target,
 		StartedAt: r.StartedAt,
@@ -80,7 +82,7 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	r.attack(ctx, c, out, progress)
 
 	r.look(ctx, c, before)
-	out.end(r)
+	r.writeEnd(out)
 	if err := out.Flush(); err != nil {
 		return r, phrases.Error("history.not-written", "why", err)
 	}
@@ -194,7 +196,7 @@ type Result struct {
 	Command     string    `json:"command"` // as in Header
 	Strategy    Strategy  `json:"strategy"`
 	StartedAt   time.Time `json:"started_at"`
-	Interrupted bool      `json:"interrupted"`   // the run ended before all requests were sent
+	Interrupted bool      `json:"interrupted"`   // the run ended before the reply to the last request
 	Dropped     int       `json:"dropped"`       // as in End
 	Warm        []Record  `json:"-"`             // of the warm-up, by Seq; not in the figures
 	Records     []Record  `json:"-"`             // by Seq

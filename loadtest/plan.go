@@ -3,13 +3,13 @@
 package loadtest
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -227,130 +227,122 @@ func (p *Plan) Connections() int {
 	return max(p.Concurrency, 1)
 }
 
-// planText is the JSON form of a Plan, with durations such as "5s".
+// planText is the JSON form of a Plan. Its durations are those of the plan itself.
 type planText struct {
 	*bare
-	Duration string `json:"duration,omitempty"`
-	WarmUp   string `json:"warm_up,omitempty"`
-	Wait     string `json:"wait,omitempty"`
-	Timeout  string `json:"timeout"`
-	Recheck  string `json:"recheck,omitempty"`
+	Duration *Span `json:"duration,omitzero"`
+	WarmUp   *Span `json:"warm_up,omitzero"`
+	Wait     *Span `json:"wait,omitempty"`
+	Timeout  *Span `json:"timeout"`
+	Recheck  *Span `json:"recheck,omitempty"`
 }
 
 type bare Plan // without the methods
 
-// MarshalJSON writes durations as "5s".
-func (p Plan) MarshalJSON() ([]byte, error) {
-	text := planText{bare: (*bare)(&p), Timeout: p.Timeout.String()}
-	if p.Wait != nil {
-		text.Wait = p.Wait.String()
+func (p *Plan) text() *planText {
+	return &planText{
+		(*bare)(p), (*Span)(&p.Duration), (*Span)(&p.WarmUp), (*Span)(p.Wait), (*Span)(&p.Timeout), (*Span)(p.Recheck),
 	}
-	if p.Recheck != nil {
-		text.Recheck = p.Recheck.String()
-	}
-	for _, d := range []struct {
-		from time.Duration
-		to   *string
-	}{{p.Duration, &text.Duration}, {p.WarmUp, &text.WarmUp}} {
-		if d.from != 0 {
-			*d.to = d.from.String()
-		}
-	}
-	return json.Marshal(text)
 }
 
-// UnmarshalJSON reads the form that MarshalJSON writes. It refuses unknown keys.
+// MarshalJSON writes durations as "5s".
+func (p Plan) MarshalJSON() ([]byte, error) { return json.Marshal(p.text()) }
+
+// UnmarshalJSON reads the form that MarshalJSON writes. An unknown key is an error, as in Strict.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	*p = Plan{}
-	text := planText{bare: (*bare)(p)}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&text); err != nil {
-		return err
-	}
-	if text.Wait != "" {
-		p.Wait = new(time.Duration)
-	}
-	if text.Recheck != "" {
-		p.Recheck = new(time.Duration)
-	}
-	for _, d := range []struct {
-		field, from string
-		to          *time.Duration
-	}{
-		{"duration", text.Duration, &p.Duration},
-		{"warm_up", text.WarmUp, &p.WarmUp},
-		{"wait", text.Wait, p.Wait},
-		{"timeout", text.Timeout, &p.Timeout},
-		{"recheck", text.Recheck, p.Recheck},
-	} {
-		if d.from == "" && d.field != "timeout" { // which every history has
-			continue
+	text := p.text()
+	err := Strict(data, text)
+	p.Wait, p.Recheck = (*time.Duration)(text.Wait), (*time.Duration)(text.Recheck)
+	return err
+}
+
+// A Span is a time.Duration that is "5s" in JSON.
+type Span time.Duration
+
+// IsZero reports whether a key that may be left out is.
+func (s Span) IsZero() bool { return s == 0 }
+
+// MarshalText writes a span as "5s".
+func (s Span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (s *Span) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	*s = Span(d)
+	return err
+}
+
+// A CommandLine is a command that can be pasted into a shell.
+type CommandLine []string
+
+// Add adds a flag with its value.
+func (c *CommandLine) Add(flag string, value any) { *c = append(*c, "--"+flag, fmt.Sprint(value)) }
+
+// String quotes what a shell would not take literally.
+func (c CommandLine) String() string {
+	plain := regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
+	list := slices.Clone(c)
+	for i, word := range list {
+		if !plain.MatchString(word) {
+			list[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
-		var err error
-		if *d.to, err = time.ParseDuration(d.from); err != nil {
-			return fmt.Errorf("%s: %w", d.field, err)
-		}
 	}
-	return nil
+	return strings.Join(list, " ")
 }
 
 // commandLine returns the command that repeats p against target. It leaves out the token, which must not be in a file.
 func commandLine(target string, p *Plan) string {
-	parts := []string{"stock", "load", "--url", target}
-	add := func(flag, value string) { parts = append(parts, "--"+flag, value) }
+	c := CommandLine{"stock", "load", "--url", target}
 	if p.Mapping != "" {
-		add("mapping", p.Mapping)
+		c.Add("mapping", p.Mapping)
 	} else {
-		add("strategy", p.Strategy)
+		c.Add("strategy", p.Strategy)
 	}
 	if p.Store != "" {
-		add("store", p.Store)
+		c.Add("store", p.Store)
 	}
 	if len(p.Listed) == 0 {
-		add("sku", p.SKU)
+		c.Add("sku", p.SKU)
 	}
 	if p.SKUs > 1 && len(p.Listed) == 0 {
-		add("skus", strconv.Itoa(p.SKUs))
+		c.Add("skus", p.SKUs)
 	}
 	if p.Skew != "" {
-		add("skew", string(p.Skew))
+		c.Add("skew", p.Skew)
 	}
-	add("stock", strconv.FormatInt(p.Stock, 10))
-	add("quantity", p.quantityText())
+	c.Add("stock", p.Stock)
+	c.Add("quantity", p.quantityText())
 	if p.Open() {
-		add("rate", p.Rate.String())
-		add("arrivals", string(p.Arrivals))
-		add("max-in-flight", strconv.Itoa(p.MaxInFlight))
+		c.Add("rate", p.Rate)
+		c.Add("arrivals", p.Arrivals)
+		c.Add("max-in-flight", p.MaxInFlight)
 	} else {
-		add("concurrency", strconv.Itoa(p.Concurrency))
+		c.Add("concurrency", p.Concurrency)
 	}
 	if p.Duration > 0 {
-		add("duration", p.Duration.String())
+		c.Add("duration", p.Duration)
 	} else {
-		add("requests", strconv.Itoa(p.Requests))
+		c.Add("requests", p.Requests)
 	}
 	if p.WarmUp > 0 {
-		add("warm-up", p.WarmUp.String())
+		c.Add("warm-up", p.WarmUp)
 	}
-	add("seed", strconv.FormatUint(p.Seed, 10))
+	c.Add("seed", p.Seed)
 	if p.Wait != nil {
-		add("wait", p.Wait.String())
+		c.Add("wait", *p.Wait)
 	}
-	add("timeout", p.Timeout.String())
+	c.Add("timeout", p.Timeout)
 	if p.Recheck != nil && *p.Recheck != Recheck {
-		add("recheck", p.Recheck.String())
+		c.Add("recheck", *p.Recheck)
 	}
 	for i := range p.At {
-		add("at", p.At[i].String())
+		c.Add("at", &p.At[i])
 	}
 	if p.Shared {
-		parts = append(parts, "--shared")
+		c = append(c, "--shared")
 	}
-	for i, part := range parts {
-		parts[i] = ShellWord(part)
-	}
-	return strings.Join(parts, " ")
+	return c.String()
 }
 
 // quantityText returns the quantities in the form that ParseQuantities reads.
@@ -364,14 +356,6 @@ func (p *Plan) quantityText() string {
 // JoinQuantities returns quantities in the form that ParseQuantities reads.
 func JoinQuantities(list []int64) string {
 	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(list), "[]")), ",")
-}
-
-// ShellWord quotes text if a shell would not take it literally.
-func ShellWord(text string) string {
-	if regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`).MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Load describes the load of p: "30 workers", or "1000 requests/s, poisson arrivals".

@@ -65,14 +65,13 @@ func (t *tally) add(r *Record) {
 	}
 }
 
-func (t *tally) progress(ctx context.Context, a *attack) Progress {
+func (t *tally) progress(ctx context.Context, g *Generator[Record]) Progress {
 	p := Progress{
 		Done:        t.done,
 		Outcomes:    t.outcomes,
-		Elapsed:     a.clock.Elapsed(),
+		Elapsed:     g.Clock.Elapsed(),
 		Late:        t.late,
-		Dropped:     int(a.dropped.Load()),
-		WarmUp:      a.warm,
+		Dropped:     int(g.dropped.Load()),
 		Interrupted: ctx.Err() != nil,
 		P50MS:       float64(t.latency.ValueAtPercentile(50)) / 1000,
 		P99MS:       float64(t.latency.ValueAtPercentile(99)) / 1000,
@@ -82,11 +81,11 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 	for _, left := range t.left {
 		p.Oversold += max(0, -left)
 	}
-	p.Total = a.plan.Requests
+	p.Total = g.Plan.Requests
 	settled := t.done + p.Dropped
 	switch {
-	case a.plan.Duration > 0:
-		p.Left = max(0, a.plan.Duration-p.Elapsed)
+	case g.Plan.Duration > 0:
+		p.Left = max(0, g.Plan.Duration-p.Elapsed)
 	case settled > 0:
 		p.Left = time.Duration(float64(p.Elapsed) * float64(max(0, p.Total-settled)) / float64(settled))
 	}
@@ -94,18 +93,17 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 }
 
 // attack runs the warm-up and the run, and fills in their records.
-func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progress func(Progress)) {
+func (r *Result) attack(ctx context.Context, c Target, out *LineWriter, progress func(Progress)) {
 	p := &r.Plan
-	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait}
+	order := Request{Endpoint: r.Strategy.Endpoint, Store: p.Store, Wait: p.Wait, Timeout: p.Timeout}
 	if p.WarmUp > 0 {
 		w := p.warmUp()
 		a := &attack{client: c, plan: w, order: order, mix: newMix(w), run: r.Run, warm: true}
-		r.Warm, _ = a.collect(ctx, nil, out, progress)
+		r.Warm, _, _ = a.collect(ctx, out, progress)
 	}
 	a := &attack{client: c, plan: p, order: order, mix: newMix(p), run: r.Run, base: highest(r.Warm)}
-	r.Records, r.Ran = a.collect(ctx, p.At, out, progress)
-	r.Dropped = int(a.dropped.Load())
-	r.Interrupted = !a.finished.Load()
+	r.Records, r.Dropped, r.Ran = a.collect(ctx, out, progress)
+	r.Interrupted = ctx.Err() != nil
 }
 
 func highest(records []Record) int {
@@ -116,31 +114,30 @@ func highest(records []Record) int {
 	return top
 }
 
-// collect runs the attack with these commands, and records the replies.
-func (a *attack) collect(
-	ctx context.Context, commands []Command, out *historyWriter, progress func(Progress),
-) (records []Record, ran []Ran) {
+// collect runs the attack, and records the replies.
+func (a *attack) collect(ctx context.Context, out *LineWriter, progress func(Progress)) (
+	records []Record, dropped int, ran []Ran,
+) {
 	t := newTally(a.plan)
 	records = make([]Record, 0, min(a.plan.Requests, 1<<20))
+	a.clock = StartClock()
+	g := &Generator[Record]{Plan: a.plan, Clock: a.clock, Call: a.deduct}
 	report := func(last bool) {
 		// From here on, the history is complete whatever happens. A write error is kept and returned at the end.
 		_ = out.Flush()
 		if progress != nil {
-			p := t.progress(ctx, a)
-			p.Last = last
+			p := t.progress(ctx, g)
+			p.WarmUp, p.Last = a.warm, last
 			progress(p)
 		}
 	}
-	drive := Drive[Record]{
-		Begin: a.begin, Tick: func() { report(false) }, At: commands, Log: a.plan.Log,
-		Buffer: 4 * max(a.plan.Concurrency, a.plan.MaxInFlight), // a few rounds of replies
-		Each: func(r *Record) {
-			records = append(records, *r)
-			t.add(r)
-			out.record(r)
-		},
+	g.Tick = func() { report(false) }
+	g.Each = func(r *Record) {
+		records = append(records, *r)
+		t.add(r)
+		out.Line(line{Record: r})
 	}
-	ran = drive.Run(ctx)
+	ran = g.Run(ctx)
 	report(!a.warm)
-	return records, ran
+	return records, int(g.dropped.Load()), ran
 }

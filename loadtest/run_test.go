@@ -4,174 +4,122 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/http"
-	"sync/atomic"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/stock/loadtest"
 )
 
-// A run sets the stock, sells, reads the orders page by page, and has a record of each request in order.
-func TestRun(t *testing.T) {
-	s := &shop{page: 7}
-	r, err := loadtest.Run(t.Context(), client(t, s.open(t, nil), "", 20),
-		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 100, Requests: 120, Concurrency: 20}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := r.Verdict; v.Finding != holds || !v.Kept || v.Sent != 120 || v.Accepted != 100 || v.SoldOut != 20 ||
-		v.RemainingUnits != 0 || len(r.Records) != 120 || r.Latency.All.Count != 120 {
-		t.Errorf("%+v, %d records", v, len(r.Records))
-	}
-	for i, record := range r.Records {
-		if record.Seq != i+1 || record.Instance != "app-1" || record.Store != "redis" {
-			t.Fatalf("record %d: %+v", i, record)
-		}
-	}
+// A crowd answers when the requests of all workers are there.
+type crowd struct {
+	*seller
+	arrived sync.WaitGroup
+	warmed  int
 }
 
-func TestBarrierReleasesAllTogether(t *testing.T) {
-	t.Parallel()
+func (c *crowd) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+	c.arrived.Done()
+	c.arrived.Wait()
+	return c.seller.Deduct(ctx, r)
+}
+
+func (c *crowd) Warm(_ context.Context, n int) { c.warmed = n }
+
+// The workers of a closed loop begin together, each with a connection. A generator that started a worker after the
+// reply to another would never get that far.
+func TestWorkersBeginTogether(t *testing.T) {
 	const workers = 40
-	var arrived atomic.Int64
-	all := make(chan struct{})
-	s := new(shop)
-	// The server answers when the requests of all workers are there. A generator that starts a worker after the reply
-	// to another never gets that far.
-	url := s.open(t, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				if arrived.Add(1) == workers {
-					close(all)
-				}
-				select {
-				case <-all:
-				case <-r.Context().Done():
-				}
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{seller: &seller{}}
+		c.arrived.Add(workers)
+		r, err := loadtest.Run(t.Context(), c, loadtest.Plan{
+			Recheck: once(), Strategy: "seller", Stock: 100, Requests: workers, Concurrency: workers,
+		}, nil)
+		if err != nil || r.Verdict.Accepted != workers || c.warmed != workers {
+			t.Errorf("%d of %d accepted, over %d warm connections: %v", r.Verdict.Accepted, workers, c.warmed, err)
+		}
+		for i, record := range r.Records {
+			if record.Seq != i+1 {
+				t.Fatalf("record %d: %+v", i, record)
 			}
-			next.ServeHTTP(w, r)
-		})
+		}
 	})
-	r, err := loadtest.Run(
-		t.Context(),
-		client(t, url, "", workers),
-		loadtest.Plan{
-			Recheck:     once(),
-			Strategy:    "right",
-			Stock:       100,
-			Requests:    workers,
-			Concurrency: workers,
-			Timeout:     20 * time.Second,
-		},
-		nil,
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Verdict.Accepted != workers {
-		t.Errorf("%d of %d accepted", r.Verdict.Accepted, workers)
-	}
-	if spread := r.Records[workers-1].SentAt.Sub(r.Records[0].SentAt); spread >= r.Records[0].Latency() {
-		t.Errorf("the last was sent %v after the first, whose reply took %v", spread, r.Records[0].Latency())
-	}
-}
-
-func TestWarmConnectionsAreUsed(t *testing.T) {
-	const workers = 8
-	conns := make(map[string]bool)
-	s := new(shop)
-	lock := make(chan struct{}, 1)
-	url := s.open(t, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			lock <- struct{}{}
-			if r.URL.Path == "/livez" {
-				conns[r.RemoteAddr] = true
-			} else if r.Method == http.MethodPost && !conns[r.RemoteAddr] {
-				t.Errorf("request on the new connection %s", r.RemoteAddr)
-			}
-			<-lock
-			next.ServeHTTP(w, r)
-		})
-	})
-	_, err := loadtest.Run(t.Context(), client(t, url, "", workers),
-		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 9, Requests: 50, Concurrency: workers}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// One of them may be the connection of the catalogue.
-	if len(conns) < workers {
-		t.Errorf("%d connections were opened for %d workers", len(conns), workers)
-	}
 }
 
 // Ctrl-C ends both loops early. Requests under way may end, and the finished part is judged.
 func TestCancelKeepsWhatWasDone(t *testing.T) {
-	t.Parallel()
 	for name, plan := range map[string]loadtest.Plan{
 		"closed": {Requests: 1_000_000, Concurrency: 4},
 		"open":   {Rate: loadtest.Rate{From: 500, To: 500}, Duration: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			url := new(shop).open(t, func(next http.Handler) http.Handler {
-				var posts atomic.Int64
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					next.ServeHTTP(w, r)
-					if r.Method == http.MethodPost && posts.Add(1) == 50 {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s := &seller{deduct: func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+					if s.n == 50 {
 						cancel()
 					}
-				})
+					return s.sell(g, r)
+				}}
+				var file bytes.Buffer
+				var last loadtest.Progress
+				plan.Recheck, plan.Strategy, plan.Stock, plan.History = once(), "seller", 1_000_000, &file
+				r, err := loadtest.Run(ctx, s, plan, func(p loadtest.Progress) { last = p })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(r.Records); !r.Interrupted || n < 50 || n > 100 {
+					t.Errorf("interrupted %v after %d records, want true after a few more than 50", r.Interrupted, n)
+				}
+				if r.Verdict.Finding != holds || r.Verdict.Unknown != 0 {
+					t.Errorf("%s, %d unknown: %v", r.Verdict.Finding, r.Verdict.Unknown, r.Verdict.Reasons)
+				}
+				if !last.Last || last.Done != len(r.Records) || last.Total != plan.Requests {
+					t.Errorf("last progress %+v", last)
+				}
+				h, err := loadtest.ReadHistory(&file)
+				if err != nil || len(h.Records) != len(r.Records) || h.End == nil || !h.End.Interrupted {
+					t.Errorf("history: %v, %+v", err, h)
+				}
 			})
-			var file bytes.Buffer
-			var last loadtest.Progress
-			plan.Recheck, plan.Strategy, plan.Stock, plan.History = once(), "right", 1_000_000, &file
-			r, err := loadtest.Run(ctx, client(t, url, "", 4), plan, func(p loadtest.Progress) { last = p })
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := len(r.Records); !r.Interrupted || n < 50 || n > 2000 {
-				t.Errorf("interrupted %v after %d records, want true after a few more than 50", r.Interrupted, n)
-			}
-			if r.Verdict.Finding != holds || r.Verdict.Unknown != 0 {
-				t.Errorf("%s, %d unknown: %v", r.Verdict.Finding, r.Verdict.Unknown, r.Verdict.Reasons)
-			}
-			if !last.Last || last.Done != len(r.Records) || last.Total != plan.Requests {
-				t.Errorf("last progress %+v", last)
-			}
-			h, err := loadtest.ReadHistory(&file)
-			if err != nil || len(h.Records) != len(r.Records) || h.End == nil || !h.End.Interrupted {
-				t.Errorf("history: %v, %+v", err, h)
-			}
 		})
 	}
 }
 
+// An offering is a seller with another catalogue.
+type offering struct {
+	*seller
+	strategy loadtest.Strategy
+}
+
+func (o offering) Strategies(context.Context) ([]loadtest.Strategy, error) {
+	return []loadtest.Strategy{o.strategy}, nil
+}
+
 func TestRunRefuses(t *testing.T) {
+	has := loadtest.Strategy{Name: "right", Available: true, Stores: []string{"redis"}}
+	down, half := has, has
+	down.Available, half.DownStores = false, map[string]string{"redis": "it does not answer"}
 	for name, row := range map[string]struct {
-		shop  *shop
-		plan  loadtest.Plan
-		field string // "": the target refuses
+		strategy loadtest.Strategy
+		plan     loadtest.Plan
+		field    string // "": the target refuses
 	}{
-		"no strategy":          {&shop{}, loadtest.Plan{Requests: 1}, "strategy"},
-		"unknown strategy":     {&shop{}, loadtest.Plan{Strategy: "zk", Requests: 1}, "strategy"},
-		"unavailable strategy": {&shop{down: "ZooKeeper is down"}, loadtest.Plan{Strategy: "right", Requests: 1}, ""},
-		"no requests":          {&shop{}, loadtest.Plan{Strategy: "right"}, "requests"},
-		"store of another":     {&shop{}, loadtest.Plan{Strategy: "right", Requests: 1, Store: "mysql"}, "store"},
-		"wrong token":          {&shop{token: "s3cret"}, loadtest.Plan{Strategy: "right", Requests: 1}, ""},
+		"no strategy":          {has, loadtest.Plan{Requests: 1}, "strategy"},
+		"unknown strategy":     {has, loadtest.Plan{Strategy: "zk", Requests: 1}, "strategy"},
+		"unavailable strategy": {down, loadtest.Plan{Strategy: "right", Requests: 1}, ""},
+		"no requests":          {has, loadtest.Plan{Strategy: "right"}, "requests"},
+		"store of another":     {has, loadtest.Plan{Strategy: "right", Requests: 1, Store: "mysql"}, "store"},
+		"store that is down":   {half, loadtest.Plan{Strategy: "right", Requests: 1, Store: "redis"}, ""},
 	} {
-		r, err := loadtest.Run(t.Context(), client(t, row.shop.open(t, nil), "guess", 1), row.plan, nil)
+		r, err := loadtest.Run(t.Context(), offering{&seller{}, row.strategy}, row.plan, nil)
 		plan, refused := errors.AsType[*loadtest.PlanError](err)
 		if r != nil || err == nil || refused != (row.field != "") || refused && plan.Field != row.field {
 			t.Errorf("%s: %v, want an error about %q", name, err, row.field)
 		}
-	}
-	r, err := loadtest.Run(t.Context(), client(t, (&shop{token: "s3cret"}).open(t, nil), "s3cret", 1),
-		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 5, Requests: 2, Quantity: 2}, nil)
-	if err != nil || r.Verdict.AcceptedUnits != 4 || r.Verdict.RemainingUnits != 1 {
-		t.Fatalf("with the right token: %v, %+v", err, r)
 	}
 }
 
@@ -182,9 +130,52 @@ var errFull = errors.New("disk is full")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestRunJudgesThoughTheHistoryFails(t *testing.T) {
-	r, err := loadtest.Run(t.Context(), client(t, new(shop).open(t, nil), "", 1),
-		loadtest.Plan{Recheck: once(), Strategy: "right", Stock: 5, Requests: 2, History: full{}}, nil)
+	r, err := loadtest.Run(t.Context(), &seller{},
+		loadtest.Plan{Recheck: once(), Strategy: "seller", Stock: 5, Requests: 2, History: full{}}, nil)
 	if !errors.Is(err, errFull) || r == nil || r.Verdict.Finding != loadtest.Holds {
 		t.Errorf("got %v, %+v", err, r)
 	}
+}
+
+// A settling seller has orders of which it decides only when it is asked.
+type settling struct {
+	*seller
+	mu      sync.Mutex
+	settled []string
+}
+
+func (s *settling) Settle(_ context.Context, _, _, orderID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled = append(s.settled, orderID)
+	return nil
+}
+
+// Orders that the service reports as unknown are decided before the orders are read. So no order can come into being
+// later and spoil the evidence.
+func TestUnknownIsSettledBeforeOrdersAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &settling{seller: &seller{}}
+		s.deduct = func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			if s.n <= 3 {
+				return loadtest.Reply{Outcome: loadtest.Unknown, Problem: "outcome_unknown", OrderID: "lost"}
+			}
+			return s.sell(g, r)
+		}
+		s.orders = func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+			if len(s.settled) != 3 {
+				t.Errorf("orders are read when these were settled: %v", s.settled)
+			}
+			return told
+		}
+		r, err := loadtest.Run(t.Context(), s, loadtest.Plan{
+			Recheck: once(), Strategy: "seller", Stock: 9, Requests: 10, Concurrency: 2,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := r.Verdict; v.Unknown != 3 || v.Accepted != 7 {
+			t.Errorf("unknown %d, accepted %d; want 3 and 7", v.Unknown, v.Accepted)
+		}
+	})
 }

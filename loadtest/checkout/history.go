@@ -52,12 +52,7 @@ type line struct {
 	End         *end      `json:"end,omitempty"`
 }
 
-// A historyWriter writes the history of a run.
-type historyWriter struct{ loadtest.LineWriter }
-
-func newHistoryWriter(w io.Writer) *historyWriter { return &historyWriter{loadtest.NewLineWriter(w)} }
-
-func (h *historyWriter) header(r *Result) {
+func (r *Result) writeHeader(out *loadtest.LineWriter) {
 	first := header{
 		Format: Format, Version: HistoryVersion, Run: r.Run, Target: r.Target, StartedAt: r.StartedAt,
 		Command: r.Command, Plan: r.Plan, Events: r.Heard,
@@ -65,39 +60,40 @@ func (h *historyWriter) header(r *Result) {
 	for _, b := range r.Books {
 		first.Before = append(first.Before, b.Before)
 	}
-	h.Line(first)
+	out.Line(first)
 }
 
-func (h *historyWriter) end(r *Result) {
+// writeEnd writes what follows the records of a run.
+func (r *Result) writeEnd(out *loadtest.LineWriter) {
 	e := &r.Evidence
 	last := &end{Interrupted: r.Interrupted, Unheard: e.Unheard, Unread: e.Unread, ReadAt: e.ReadAt, Ran: r.Ran}
 	for i := range e.Books {
 		b := &e.Books[i]
 		for k := range b.Movements {
-			h.Line(line{Movement: &b.Movements[k]})
+			out.Line(line{Movement: &b.Movements[k]})
 		}
 		for k := range b.Events {
-			h.Line(line{Event: &b.Events[k]})
+			out.Line(line{Event: &b.Events[k]})
 		}
 		last.After = append(last.After, b.After)
 	}
 	for i := range e.Orders {
-		h.Line(line{Order: &e.Orders[i]})
+		out.Line(line{Order: &e.Orders[i]})
 	}
 	for i := range e.Reservations {
-		h.Line(line{Reservation: &e.Reservations[i]})
+		out.Line(line{Reservation: &e.Reservations[i]})
 	}
-	h.Line(line{End: last})
+	out.Line(line{End: last})
 }
 
 // WriteHistory writes the history of a result. (Run streams it instead.)
 func WriteHistory(w io.Writer, r *Result) error {
-	out := newHistoryWriter(w)
-	out.header(r)
+	out := loadtest.NewLineWriter(w)
+	r.writeHeader(out)
 	for i := range r.Evidence.Records {
 		out.Line(line{Record: &r.Evidence.Records[i]})
 	}
-	out.end(r)
+	r.writeEnd(out)
 	return out.Flush()
 }
 
@@ -114,12 +110,9 @@ func ReadHistory(from io.Reader) (*Result, error) {
 	books := make(map[string]int)
 	ended := false
 	header := func(text []byte) error { return r.readHeader(text, books) }
-	err := loadtest.ReadLines(from, header, func(text []byte) (err error) {
-		if ended {
-			return errors.New("nothing can follow the end")
-		}
+	err := loadtest.ReadLines(from, header, func(text []byte) (_ bool, err error) {
 		ended, err = r.readLine(text, books)
-		return err
+		return ended, err
 	})
 	if err != nil && !errors.Is(err, loadtest.ErrCut) {
 		return nil, err
@@ -205,44 +198,27 @@ func (r *Result) readLine(text []byte, books map[string]int) (ended bool, err er
 	return false, nil
 }
 
-// planText is the JSON form of a Plan, with durations such as "5s".
+// planText is the JSON form of a Plan. Its durations are those of the plan itself.
 type planText struct {
-	*barePlan
-	Duration string `json:"duration,omitempty"`
-	TTL      string `json:"ttl"`
-	Timeout  string `json:"timeout"`
+	*bare
+	Duration *loadtest.Span `json:"duration,omitzero"`
+	TTL      *loadtest.Span `json:"ttl"`
+	Timeout  *loadtest.Span `json:"timeout"`
 }
 
-type barePlan Plan // without the methods
+type bare Plan // without the methods
+
+func (p *Plan) text() *planText {
+	return &planText{
+		(*bare)(p), (*loadtest.Span)(&p.Duration), (*loadtest.Span)(&p.TTL), (*loadtest.Span)(&p.Timeout),
+	}
+}
 
 // MarshalJSON writes durations as "5s".
-func (p Plan) MarshalJSON() ([]byte, error) {
-	text := planText{barePlan: (*barePlan)(&p), TTL: p.TTL.String(), Timeout: p.Timeout.String()}
-	if p.Duration > 0 {
-		text.Duration = p.Duration.String()
-	}
-	return json.Marshal(text)
-}
+func (p Plan) MarshalJSON() ([]byte, error) { return json.Marshal(p.text()) }
 
-// UnmarshalJSON reads the form that MarshalJSON writes.
-func (p *Plan) UnmarshalJSON(data []byte) (err error) {
+// UnmarshalJSON reads the form that MarshalJSON writes. An unknown key is an error, as in loadtest.Strict.
+func (p *Plan) UnmarshalJSON(data []byte) error {
 	*p = Plan{}
-	text := planText{barePlan: (*barePlan)(p)}
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
-	}
-	for _, d := range []struct {
-		field, from string
-		to          *time.Duration
-	}{
-		{"duration", text.Duration, &p.Duration}, {"ttl", text.TTL, &p.TTL}, {"timeout", text.Timeout, &p.Timeout},
-	} {
-		if d.from == "" {
-			continue
-		}
-		if *d.to, err = time.ParseDuration(d.from); err != nil {
-			return fmt.Errorf("%s: %w", d.field, err)
-		}
-	}
-	return nil
+	return loadtest.Strict(data, p.text())
 }

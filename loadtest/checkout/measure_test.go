@@ -2,6 +2,7 @@ package checkout_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,6 +29,16 @@ func TestMeasureCounts(t *testing.T) {
 		}, 3, 5, 4), // ends last
 		at(checkout.Record{Ask: place, Outcome: checkout.Unknown, Cut: true, Status: 201}, 4, 6, 1),
 		at(checkout.Record{Ask: checkout.Ask{Op: checkout.OpReserve}, Outcome: checkout.Done, Status: 201}, 5, 7, 1),
+	}
+	// A visit is whole if each of its requests was done, and refused if one was. One with a request that had no end is
+	// neither.
+	refused, open := records[1], records[4]
+	refused.Request, refused.Visit, open.Request, open.Visit = 6, 1, 7, 5
+	visits := checkout.Measure(&checkout.Result{
+		Evidence: checkout.Evidence{Records: append(slices.Clone(records), refused, open)},
+	}).Ways[0]
+	if visits.Visits != 5 || visits.Whole != 1 || visits.Refused != 2 {
+		t.Errorf("with two requests more: %+v", visits)
 	}
 	f := checkout.Measure(&checkout.Result{Evidence: checkout.Evidence{Records: records}})
 	if f.Attempts != 6 || f.Requests != 5 || f.Orders != 2 || f.Reservations != 1 || f.Cut != 1 || f.Replayed != 1 ||

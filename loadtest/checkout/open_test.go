@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,33 +97,6 @@ func TestQuantitiesOfAPlan(t *testing.T) {
 		if good != (err == nil) || !good && (!errors.As(err, &wrong) || wrong.Field != "quantity") {
 			t.Errorf("quantity %d: %v", q, err)
 		}
-	}
-}
-
-// The first customer is asked for before a run begins: without his token all others would be refused, too.
-func TestNoRunWithoutTheFirstCustomer(t *testing.T) {
-	t.Parallel()
-	shop := newShop(t)
-	var placed atomic.Int64
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodGet && r.URL.Path == "/v1/orders":
-			http.Error(w, "who are you?", http.StatusUnauthorized)
-			return
-		case r.Method == http.MethodPost && (r.URL.Path == "/v1/orders" || r.URL.Path == "/v1/reservations"):
-			placed.Add(1)
-		}
-		shop.ServeHTTP(w, r)
-	}))
-	defer front.Close()
-	client, err := loadtest.NewClient(front.URL, "", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, plan(), nil, nil)
-	if err == nil || placed.Load() > 0 {
-		t.Errorf("%d orders were placed, %v, a result: %t", placed.Load(), err, r != nil)
 	}
 }
 

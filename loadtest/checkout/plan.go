@@ -11,8 +11,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"example.com/stock/internal/words"
@@ -182,18 +180,25 @@ func (p *Plan) limit() int64 { return max(0, p.PerCustomer) }
 
 // Command returns the command that repeats p against target, without the token.
 func (p *Plan) Command(target string) string {
-	parts := []string{
-		"stock", "checkout", "--url", target, "--sku", p.SKU, "--skus", strconv.Itoa(p.SKUs),
-		"--skew", string(p.Skew), "--stock", strconv.FormatInt(p.Stock, 10), "--quantity",
-		loadtest.JoinQuantities(p.Quantities), "--lines", strconv.Itoa(p.Lines), "--per-customer",
-		strconv.FormatInt(p.limit(), 10), "--lost-replies", strconv.FormatFloat(max(0, p.Lost), 'g', 4, 64),
-		"--concurrency", strconv.Itoa(p.Concurrency), "--seed", strconv.FormatUint(p.Seed, 10),
-	}
+	c := loadtest.CommandLine{"stock", "checkout", "--url", target}
+	c.Add("sku", p.SKU)
+	c.Add("skus", p.SKUs)
+	c.Add("skew", p.Skew)
+	c.Add("stock", p.Stock)
+	c.Add("quantity", loadtest.JoinQuantities(p.Quantities))
+	c.Add("lines", p.Lines)
+	c.Add("per-customer", p.limit())
+	c.Add("lost-replies", max(0, p.Lost))
+	c.Add("concurrency", p.Concurrency)
+	c.Add("seed", p.Seed)
+	c.Add("timeout", p.Timeout)
 	for i := range p.At {
-		parts = append(parts, "--at", loadtest.ShellWord(p.At[i].String()))
+		c.Add("at", &p.At[i])
 	}
 	if p.Duration > 0 {
-		return strings.Join(append(parts, "--duration", p.Duration.String()), " ")
+		c.Add("duration", p.Duration)
+	} else {
+		c.Add("visits", p.Visits)
 	}
-	return strings.Join(append(parts, "--visits", strconv.Itoa(p.Visits)), " ")
+	return c.String()
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 )
@@ -80,7 +82,7 @@ func WriteJSON(w io.Writer, r *Result) error { return loadtest.EncodeJSON(w, r) 
 
 // Progress describes how far a run is.
 type Progress struct {
-	Visits, Total int // begun, and in all; 0: the run is limited by time
+	Visits, Total int // with a reply, and in all; 0: the run is limited by time
 	Requests      int // attempts so far
 	Outcomes      map[Outcome]int
 	Elapsed       time.Duration
@@ -114,11 +116,10 @@ type Shopping struct {
 	result *Result
 	sale   *sale
 	feed   Feed
-	out    *historyWriter
-	began  time.Time
-	done   bool // all visits have ended
+	out    *loadtest.LineWriter
 
 	mu       sync.Mutex
+	visits   int // of which an attempt has ended
 	attempts int
 	last     time.Time // when the latest request with a reply was sent
 	outcomes map[Outcome]int
@@ -154,13 +155,13 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 		r.Heard = feed.Name()
 	}
 	s := &Shopping{
-		result: r, feed: feed, out: newHistoryWriter(p.History), began: time.Now(), outcomes: make(map[Outcome]int),
+		result: r, feed: feed, out: loadtest.NewLineWriter(p.History), outcomes: make(map[Outcome]int),
 		sale: &sale{
 			plan: p, shops: shops, run: r.Run, weights: weights, clock: loadtest.StartClock(),
 		},
 	}
 	r.StartedAt = s.sale.clock.At(0)
-	s.out.header(r)
+	r.writeHeader(s.out)
 	return s, nil
 }
 
@@ -191,13 +192,15 @@ func (s *Shopping) Attempts() (all, done int) {
 // Sell runs the customers until all visits are made, the time is over, or ctx ends. Then requests in flight have
 // loadtest.Grace to end. Sell returns when all workers have ended.
 func (s *Shopping) Sell(ctx context.Context) {
-	drive := loadtest.Drive[Record]{
-		Begin: s.sale.begin, Each: s.keep, Tick: func() { s.tell("visits", false) },
-		At: s.sale.plan.At, Log: s.sale.plan.Log, Buffer: 64,
+	p := &s.sale.plan
+	g := loadtest.Generator[Record]{
+		Plan: &loadtest.Plan{
+			Requests: p.Visits, Duration: p.Duration, Concurrency: p.Concurrency, At: p.At, Log: p.Log,
+		},
+		Clock: s.sale.clock, Call: s.sale.call, Each: s.keep, Tick: func() { s.tell("visits", false) },
 	}
-	s.result.Ran = drive.Run(ctx)
-	s.done = ctx.Err() == nil
-	s.result.Interrupted = !s.done
+	s.result.Ran = g.Run(ctx)
+	s.result.Interrupted = ctx.Err() != nil
 }
 
 // keep stores a record. It is called by one goroutine at a time.
@@ -207,6 +210,7 @@ func (s *Shopping) keep(r *Record) {
 	s.out.Line(line{Record: r})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.visits = max(s.visits, r.Visit)
 	s.attempts++
 	s.outcomes[r.Outcome]++
 	if (r.Outcome == Done || r.Outcome == Refused) && r.SentAt.After(s.last) {
@@ -221,11 +225,7 @@ func (s *Shopping) tell(phase string, last bool) {
 	}
 	s.mu.Lock()
 	p := Progress{
-		Visits: int(s.sale.visits.Load()), Total: s.sale.plan.Visits, Requests: s.attempts,
-		Elapsed: time.Since(s.began), Outcomes: s.outcomes, Phase: phrases.Say("phase." + phase), Last: last,
-	}
-	if p.Total > 0 {
-		p.Visits = min(p.Visits, p.Total)
+		Visits: s.visits, Total: s.sale.plan.Visits, Requests: s.attempts, Elapsed: s.sale.clock.Elapsed(), Outcomes: s.outcomes, Phase: phrases.Say("phase." + phase), Last: last,
 	}
 	defer s.mu.Unlock()
 	s.Progress(p)
@@ -278,7 +278,7 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	r.Books = r.Evidence.Books
 	r.Figures = Measure(r)
 	r.aftermath()
-	s.out.end(r)
+	r.writeEnd(s.out)
 	s.tell("books", true)
 	if err := s.out.Flush(); err != nil {
 		return r, phrases.Error("history.not-written", "why", err)
@@ -344,32 +344,19 @@ func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 
 // each runs the jobs, eight at a time, each on one shop after the other until one answers.
 func (s *Shopping) each(ctx context.Context, jobs []func(*loadtest.Client) error) error {
-	failed := make([]error, len(jobs))
-	var all sync.WaitGroup
-	next := make(chan int, len(jobs))
-	for i := range jobs {
-		next <- i
-	}
-	close(next)
-	for range min(8, len(jobs)) {
-		all.Go(func() {
-			for i := range next {
-				for try := 0; ; try++ {
-					failed[i] = jobs[i](s.sale.shops[(i+try)%len(s.sale.shops)])
-					if failed[i] == nil || try == 20 || loadtest.Sleep(ctx, 100*time.Millisecond) != nil {
-						break
-					}
+	var all errgroup.Group
+	all.SetLimit(8)
+	for i, job := range jobs {
+		all.Go(func() error {
+			for try := 0; ; try++ {
+				err := job(s.sale.shops[(i+try)%len(s.sale.shops)])
+				if err == nil || try == 20 || loadtest.Sleep(ctx, 100*time.Millisecond) != nil {
+					return err
 				}
 			}
 		})
 	}
-	all.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return all.Wait()
 }
 
 // book reads the ledger of a SKU up to the number of its counters, and its events.

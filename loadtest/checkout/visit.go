@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"example.com/stock/loadtest"
 )
 
@@ -20,9 +22,7 @@ type sale struct {
 	run     string
 	weights []float64 // running sum, of the SKUs
 	clock   loadtest.Clock
-	out     chan<- Record
 
-	visits   atomic.Int64 // begun
 	requests atomic.Int64
 
 	mu   sync.Mutex
@@ -41,6 +41,7 @@ type pending struct {
 type visit struct {
 	*sale
 	number, worker int
+	out            chan<- Record // of each attempt
 	way            Way
 	customer       string
 	dice           *rand.Rand
@@ -70,30 +71,15 @@ func customerOf(run string, visit int) string {
 	return fmt.Sprintf("%s-c%d", run, (visit-1)/visitsEach+1)
 }
 
-// begin starts the workers.
-func (s *sale) begin(ctx, flight context.Context, out chan<- Record, workers *sync.WaitGroup) (start time.Time) {
-	s.out = out
-	for i := range s.plan.Concurrency {
-		workers.Go(func() { s.work(ctx, flight, i+1) })
-	}
-	return time.Now()
-}
-
-// work makes visits until all are made, the time is over, or ctx ends. Requests end with flight.
-func (s *sale) work(ctx, flight context.Context, worker int) {
-	for ctx.Err() == nil && (s.plan.Duration == 0 || s.clock.Elapsed() < s.plan.Duration) {
-		n := int(s.visits.Add(1))
-		if s.plan.Visits > 0 && n > s.plan.Visits {
-			return
-		}
-		v := s.visit(n, worker)
-		// The token is there before the first request, so that making it counts for no reply. If there is none, each
-		// attempt says so.
-		_ = s.shops[0].Ready(ctx, v.customer)
-		v.make(ctx, flight)
-		// The pause limits the visits to a shop that is down.
-		_ = loadtest.Sleep(ctx, time.Millisecond)
-	}
+// call makes a visit, which is a call of the generator.
+func (s *sale) call(ctx, flight context.Context, c loadtest.Call, out chan<- Record) (pause time.Duration) {
+	v := s.visit(c.N, c.Worker)
+	v.out = out
+	// The token is there before the first request, so that making it counts for no reply. If there is none, each
+	// attempt says so.
+	_ = s.shops[0].Ready(ctx, v.customer)
+	v.make(ctx, flight)
+	return time.Millisecond // limits the visits to a shop that is down
 }
 
 // cart returns random lines. A SKU may be in it twice.
@@ -271,44 +257,30 @@ func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *t
 	return r
 }
 
-// settle repeats the requests without a certain outcome, with the same keys, until all are settled or ctx ends. It
-// returns the number that are still open.
-func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
+// settle repeats the requests without a certain outcome, with the same keys, until all are settled or ctx ends.
+func (s *sale) settle(ctx context.Context, each func(*Record)) {
 	var mu sync.Mutex
-	var workers sync.WaitGroup
-	list := make(chan pending, len(s.open))
+	var all errgroup.Group
+	all.SetLimit(16)
 	for _, p := range s.open {
-		list <- p
-	}
-	close(list)
-	for range min(16, len(s.open)) {
-		workers.Go(func() {
-			for p := range list {
-				if !p.repeat(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() }) {
-					mu.Lock()
-					left++
-					mu.Unlock()
-				}
-			}
+		all.Go(func() error {
+			p.repeat(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() })
+			return nil
 		})
 	}
-	workers.Wait()
+	_ = all.Wait()
 	s.open = nil
-	return left
 }
 
-// repeat sends the request again until its outcome is certain. It returns false if ctx ends before.
-func (p *pending) repeat(ctx context.Context, each func(*Record)) bool {
+// repeat sends the request again until its outcome is certain or ctx ends.
+func (p *pending) repeat(ctx context.Context, each func(*Record)) {
 	for {
 		p.attempt++
 		r := p.visit.attempt(context.WithoutCancel(ctx), p.ask, p.request, p.attempt, nil)
 		r.Settling = true
 		each(&r)
-		if r.Outcome == Done || r.Outcome == Refused {
-			return true
-		}
-		if loadtest.Sleep(ctx, 200*time.Millisecond) != nil {
-			return false
+		if r.Outcome == Done || r.Outcome == Refused || loadtest.Sleep(ctx, 200*time.Millisecond) != nil {
+			return
 		}
 	}
 }
