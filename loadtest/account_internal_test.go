@@ -9,30 +9,6 @@ import (
 	"time"
 )
 
-// A lateInventory refuses to list its orders for a while.
-type lateInventory struct {
-	until   time.Time
-	problem string
-}
-
-func (lateInventory) SetStock(context.Context, string, string, int64) (Stock, error) {
-	return Stock{}, nil
-}
-
-func (lateInventory) Stock(context.Context, string, string) (Stock, error) {
-	return Stock{Version: 7}, nil
-}
-
-func (s lateInventory) Orders(context.Context, string, string) ([]Order, error) {
-	if time.Now().Before(s.until) {
-		return nil, &TargetError{
-			"http://shop",
-			fmt.Errorf("refuses GET orders: %w", &Problem{Type: "/problems/" + s.problem, Status: 503}),
-		}
-	}
-	return []Order{{}}, nil
-}
-
 // If a server comes back soon after the load, its orders are read. A server that stays away, or another refusal, does
 // not delay the verdict.
 func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
@@ -47,8 +23,8 @@ func TestAccountWaitsForAServerThatComesBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			a := account(t.Context(), lateInventory{began.Add(row.away), row.problem}, Stock{}, "redis", false,
-				began.Add(comeback))
+			r := &restless{stocks: []Stock{{Version: 7}}, problem: row.problem, until: began.Add(row.away)}
+			a := account(t.Context(), r, Stock{}, "redis", false, began.Add(comeback))
 			if took := time.Since(began); a.Complete != row.complete || took < row.took || took > row.took+time.Second {
 				t.Errorf("%+v: complete %t after %v: %s", row, a.Complete, took, a.Gap)
 			}
@@ -107,6 +83,9 @@ type restless struct {
 	read   int
 	listed int
 	fails  int // from that reading of the stock on; 0: never
+
+	problem string // with which it refuses to list its orders
+	until   time.Time
 }
 
 func (r *restless) Stock(context.Context, string, string) (Stock, error) {
@@ -119,6 +98,9 @@ func (r *restless) Stock(context.Context, string, string) (Stock, error) {
 
 func (r *restless) Orders(context.Context, string, string) ([]Order, error) {
 	r.listed++
+	if time.Now().Before(r.until) {
+		return nil, fmt.Errorf("refuses: %w", &Problem{Type: "/problems/" + r.problem})
+	}
 	return []Order{{}}, nil
 }
 

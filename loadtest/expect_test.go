@@ -78,7 +78,12 @@ func TestThresholds(t *testing.T) {
 		{"right", "max<=1s", "16.3ms", true},
 		{"right", "rate>=1/s", "/s", true},
 		{"right", "rate>=100000", "/s", false},
-		{"right", "linearizable==true", "not known", false}, // there was no search
+		{"right", "linearizable==true", "true", true},
+		{"right", "linearizable==false", "true", false},
+		{"lossy", "linearizable==true", "false", false},
+		{"lossy", "linearizable==false", "false", true},
+		{"empty", "linearizable==true", "not known", false},
+		{"empty", "linearizable==false", "not known", false},
 		{"gap", "oversold==0", "at least 0, the evidence is incomplete", false},
 		{"gap", "collisions==0", "at least 3, the evidence is incomplete", false},
 		{"gap", "collisions<10", "at least 3", false},
@@ -100,12 +105,22 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%q: %v", row.text, err)
 			continue
 		}
-		r := results[row.run]
-		r.Verdict.Linear = loadtest.Linear{}
-		got := threshold.Check(r)
+		got := threshold.Check(results[row.run])
 		if got.Met != row.met || !strings.Contains(got.Actual.EN, row.actual) || got.Text != row.text {
 			t.Errorf("%s: %q: met %v, actual %q; want %v, %q", row.run, row.text, got.Met, got.Actual, row.met,
 				row.actual)
+		}
+	}
+}
+
+// Milliseconds have three digits on either side of each limit.
+func TestMillis(t *testing.T) {
+	for ms, want := range map[float64]string{
+		0: "0.00ms", 9.99: "9.99ms", 9.996: "10.0ms", 99.9: "99.9ms", 99.96: "100ms", 999.4: "999ms", 999.6: "1.00s",
+		9000: "9.00s", 9994.5: "9.99s", 9995.5: "10.0s", 90000: "90.0s", -9.99: "-9.99ms", -99.96: "-100ms",
+	} {
+		if got := loadtest.Millis(ms); got != want {
+			t.Errorf("%v: %q, want %q", ms, got, want)
 		}
 	}
 }

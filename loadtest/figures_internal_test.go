@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -209,6 +210,56 @@ func TestSortsOfFailures(t *testing.T) {
 		}
 		if rest := lines[len(lines)-1] == say("more-failures", "n", 3-most); rest != (most < 3) {
 			t.Errorf("at most %d: the last line is %s", most, lines[len(lines)-1])
+		}
+	}
+}
+
+// What a reply means for the sale. It is of the instance that the header names, and not of the path in a problem.
+func TestWhatAReplyMeans(t *testing.T) {
+	for _, row := range []struct {
+		status  int
+		problem string // "": plain text
+		sent    string // the value of "sent" from a proxy, which knows no instance
+		want    Outcome
+	}{
+		{503, "lock_busy", "", Busy},
+		{503, "lock_timeout", "", Busy},
+		{503, "overloaded", "", Busy},
+		{503, "no_capacity", "", Busy},
+		{409, "sold_out", "", SoldOut},
+		{503, "outcome_unknown", "", Unknown},
+		{500, "internal", "", Unknown}, // a crash, possibly after the sale
+		{503, "lock_lost", "", Failed},
+		{503, "stale_fence", "", Failed},
+		{503, "backend_down", "", Failed},
+		{409, "strategy_mismatch", "", Failed},
+		{400, "invalid", "", Failed},
+		{502, "bad_gateway", "true", Unknown},
+		{502, "bad_gateway", "false", Failed},
+		{502, "bad_gateway", "", Unknown},
+		{504, "gateway_timeout", "true", Unknown},
+		{502, "", "", Unknown},
+		{504, "", "", Unknown},
+		{500, "", "", Unknown},
+		{503, "", "", Failed},
+		{404, "", "", Failed},
+		{301, "", "", Failed},
+		{200, "", "", Unknown},
+	} {
+		ans, instance := &Answer{Status: row.status, Header: http.Header{}}, ""
+		if row.problem != "" {
+			ans.Header.Set("Content-Type", "application/problem+json")
+			ans.Body = fmt.Appendf(nil, `{"type":"/problems/%s","detail":"because","instance":"/deduct","sent":%s}`,
+				row.problem, cmp.Or(row.sent, "null"))
+		}
+		if row.sent == "" {
+			instance = "app-2"
+			ans.Header.Set("X-Instance", instance)
+		}
+		got := classify(Request{SKU: "x", Quantity: 1}, ans)
+		if got.Outcome != row.want || got.Problem != row.problem || got.Status != row.status ||
+			got.Instance != instance || got.Error == "" {
+			t.Errorf("%d %s %s: %+v, want %s from %q", row.status, row.problem, row.sent, got, row.want, instance)
 		}
 	}
 }

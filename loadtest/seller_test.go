@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -258,14 +257,4 @@ func sold(t *testing.T, s *seller, p loadtest.Plan) (r *loadtest.Result) {
 		}
 	})
 	return r
-}
-
-// spoken logs what the judge says, for whoever reads the output of go test -v.
-func spoken(t *testing.T, kind, name string, v *loadtest.Verdict) {
-	t.Helper()
-	var said []string
-	for _, r := range v.Reasons {
-		said = append(said, r.Text.EN)
-	}
-	t.Logf("%s | %s | %s | %s | %s", kind, name, v.Finding, strings.Join(said, "; "), v.Sentence.EN)
 }

@@ -152,3 +152,17 @@ func TestAVisitGoesItsWay(t *testing.T) {
 		}
 	}
 }
+
+// The command that repeats a run is that of its plan, quoted for a shell.
+func TestTheCommandOfARun(t *testing.T) {
+	p := checkout.Plan{
+		SKU: "a b", Visits: 7, Concurrency: 3, Seed: 9, Timeout: time.Minute, PerCustomer: -1, Lost: 0.25,
+		At: []loadtest.Command{{AtMS: 2000, Shell: "kill 1"}},
+	}
+	p, err := p.Filled()
+	const want = `stock checkout --url here --sku 'a b' --skus 20 --skew zipf:1.1 --stock 100 --quantity 1,2 --lines 4 ` +
+		`--per-customer 0 --lost-replies 0.25 --concurrency 3 --seed 9 --timeout 1m0s --at '2s=kill 1' --visits 7`
+	if got := p.Command("here"); err != nil || got != want {
+		t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
+	}
+}

@@ -225,7 +225,8 @@ func (s *Shopping) tell(phase string, last bool) {
 	}
 	s.mu.Lock()
 	p := Progress{
-		Visits: s.visits, Total: s.sale.plan.Visits, Requests: s.attempts, Elapsed: s.sale.clock.Elapsed(), Outcomes: s.outcomes, Phase: phrases.Say("phase." + phase), Last: last,
+		Visits: s.visits, Total: s.sale.plan.Visits, Requests: s.attempts, Outcomes: s.outcomes,
+		Elapsed: s.sale.clock.Elapsed(), Phase: phrases.Say("phase." + phase), Last: last,
 	}
 	defer s.mu.Unlock()
 	s.Progress(p)
