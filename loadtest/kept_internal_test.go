@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -201,6 +202,28 @@ func TestEvidenceIsKeptWithinBounds(t *testing.T) {
 	for _, sku := range []string{"cup", "hat"} {
 		if _, err := c.Stock(t.Context(), "", sku); err == nil || len(err.Error()) > 4*maxText {
 			t.Errorf("%s: an error of %d bytes", sku, len(fmt.Sprint(err)))
+		}
+	}
+}
+
+// The client gives up a target that says nothing, or stops in the middle.
+func TestClientGivesUpOnASilentTarget(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]http.HandlerFunc{
+		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"halfway": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"strategies":[`))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		c := hostile(t, serve)
+		c.limit = 500 * time.Millisecond
+		_, err := c.Strategies(t.Context())
+		_, is := errors.AsType[*TargetError](err)
+		if !is || !strings.Contains(err.Error(), "no reply within 500ms") {
+			t.Errorf("%s: %v, want a TargetError that says for how long", name, err)
 		}
 	}
 }
