@@ -87,8 +87,9 @@ func TestLoads(t *testing.T) {
 // Requests that hang are cut off when the run was interrupted Grace ago. Those that were due were never sent.
 func TestCancelCutsOffAfterGrace(t *testing.T) {
 	for name, plan := range map[string]loadtest.Plan{
-		"closed": {Requests: 30, Concurrency: 3},
-		"open":   {Requests: 30, Rate: loadtest.Rate{From: 3, To: 3}, Arrivals: loadtest.Even},
+		"closed":       {Requests: 30, Concurrency: 3},
+		"all are sent": {Requests: 3, Concurrency: 3},
+		"open":         {Requests: 30, Rate: loadtest.Rate{From: 3, To: 3}, Arrivals: loadtest.Even},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
