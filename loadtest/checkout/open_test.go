@@ -160,8 +160,9 @@ func TestTheCommandOfARun(t *testing.T) {
 		At: []loadtest.Command{{AtMS: 2000, Shell: "kill 1"}},
 	}
 	p, err := p.Filled()
-	const want = `stock checkout --url here --sku 'a b' --skus 20 --skew zipf:1.1 --stock 100 --quantity 1,2 --lines 4 ` +
-		`--per-customer 0 --lost-replies 0.25 --concurrency 3 --seed 9 --timeout 1m0s --at '2s=kill 1' --visits 7`
+	const want = "stock checkout --url here --sku 'a b' --skus 20 --skew zipf:1.1 --stock 100 --quantity 1,2 " +
+		"--lines 4 --per-customer 0 --lost-replies 0.25 --concurrency 3 --seed 9 --timeout 1m0s " +
+		"--at '2s=kill 1' --visits 7"
 	if got := p.Command("here"); err != nil || got != want {
 		t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
 	}
