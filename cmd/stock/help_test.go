@@ -42,8 +42,7 @@ func TestHelpIsInBothLanguages(t *testing.T) {
 				if s := settings.Lookup(f.Name); text != (words.Text{}) || s == nil || f.Usage != s.Usage {
 					bilingual(t, path+".flags."+f.Name, text, true, false)
 				}
-				if own := texts[path+".flags."+f.Name]; own != (words.Text{}) && cmd.Example == "" &&
-					!strings.HasPrefix(path, "completion") {
+				if own := texts[path+".flags."+f.Name]; own != (words.Text{}) && cmd.Example == "" {
 					t.Errorf("stock %s has --%s, and no example", path, f.Name)
 				}
 			})
