@@ -3,7 +3,6 @@ package stock_test
 import (
 	"bytes"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
@@ -59,21 +58,12 @@ func TestLines(t *testing.T) {
 // No function of the service has more than 60 lines, from its first to its last.
 func TestFunctions(t *testing.T) {
 	const lines = 60
-	files, err := filepath.Glob("service/*.go")
-	deeper, _ := filepath.Glob("service/*/*.go")
-	if files = append(files, deeper...); err != nil || len(files) < 50 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	for _, name := range files {
+	for _, name := range slices.Concat(goFiles(t, "service"), goFiles(t, "service/*")) {
 		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range file.Decls {
+		for _, d := range parsed(t, set, name).Decls {
 			f, ok := d.(*ast.FuncDecl)
 			n := set.Position(d.End()).Line - set.Position(d.Pos()).Line + 1
-			if ok && n > lines && !strings.HasSuffix(name, "_test.go") {
+			if ok && n > lines {
 				t.Errorf("%s: %s has %d lines, want at most %d", name, f.Name.Name, n, lines)
 			}
 		}

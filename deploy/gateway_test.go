@@ -44,7 +44,7 @@ func nginxPath(t *testing.T) string {
 }
 
 // newGateway runs the shipped rules in front of the given servers, as an ordinary user even where the tests run as
-// root. The edits are pairs old, new: a test that must show what a rule is good for takes it away.
+// root. The edits are pairs old, new: shorter times, and what is switched off by default.
 func newGateway(t *testing.T, upstreams []string, edits ...string) *gateway {
 	t.Helper()
 	path := nginxPath(t)

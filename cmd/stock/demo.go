@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
@@ -45,7 +46,7 @@ func demoCommand(v voice) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			d.out, d.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if err := d.check(); err != nil {
+			if err := d.check(cmd.Flags()); err != nil {
 				return err
 			}
 			err := d.run(cmd.Context())
@@ -73,7 +74,7 @@ func demoCommand(v voice) *cobra.Command {
 	return cmd
 }
 
-func (d *demo) check() error {
+func (d *demo) check(flags *pflag.FlagSet) error {
 	within := func(flag string, value, least, most int) error {
 		if value < least || value > most {
 			return failure("wrong.from-to", "flag", flag, "least", least, "most", most)
@@ -93,7 +94,7 @@ func (d *demo) check() error {
 		unknown = append(unknown, failure("wrong.demo-store"))
 	}
 	return errors.Join(
-		errors.Join(unknown...), d.checkFiles(), within("instances", d.instances, 1, 20),
+		errors.Join(unknown...), d.checkFiles(flags), within("instances", d.instances, 1, 20),
 		within("concurrency", d.concurrency, 2, 1000), within("requests", d.requests, 101, 1_000_000),
 	)
 }
@@ -385,25 +386,18 @@ func (d *demo) status() error {
 const demoPage = "out/demo.html"
 
 // checkFiles reports the files that cannot be written, before anything starts.
-func (d *demo) checkFiles() error {
+func (d *demo) checkFiles(flags *pflag.FlagSet) error {
 	if d.html == demoPage {
 		if err := os.MkdirAll(filepath.Dir(demoPage), 0o755); err != nil {
 			return failure("demo.no-page", "why", err)
 		}
 	}
-	var errs []error
-	if err := checkFile(d.json); err != nil {
-		errs = append(errs, fmt.Errorf("--json: %w", err))
-	}
-	if err := checkFile(d.html); err != nil {
-		errs = append(errs, fmt.Errorf("--html: %w", err))
-	}
 	if d.histories != "" {
 		if err := os.MkdirAll(d.histories, 0o755); err != nil {
-			errs = append(errs, fmt.Errorf("--histories: %w", err))
+			return errors.Join(checkOutput(flags), fmt.Errorf("--histories: %w", err))
 		}
 	}
-	return errors.Join(errs...)
+	return checkOutput(flags)
 }
 
 // history opens the file for the history of a run. It returns nil if none is wanted.

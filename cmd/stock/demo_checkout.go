@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -94,9 +93,9 @@ func (d *demo) checkout(ctx context.Context, servers *stack.Stack) error {
 	return nil
 }
 
-// mishaps kills one server after the other, and starts each again. A server that is down when ctx ends is started, too.
+// mishaps kills one server after the other, in the order of the list, and starts each again. A server that is down when
+// ctx ends is started, too.
 func (d *demo) mishaps(ctx context.Context, list []mishap) error {
-	slices.SortFunc(list, func(a, b mishap) int { return int(a.at - b.at) })
 	began := time.Now()
 	for _, m := range list {
 		if loadtest.Sleep(ctx, m.at-time.Since(began)) != nil {

@@ -44,7 +44,7 @@ func engineCommand(v voice) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if err := r.check(); err != nil {
+			if err := r.check(cmd.Flags()); err != nil {
 				return err
 			}
 			return r.run(cmd.Context())
@@ -68,7 +68,7 @@ func engineCommand(v voice) *cobra.Command {
 }
 
 // check reads the settings of the instances from the environment, and reports what is wrong before anything starts.
-func (r *engineRun) check() error {
+func (r *engineRun) check(flags *pflag.FlagSet) error {
 	o := &r.options
 	o.Redis = cmp.Or(o.Redis, os.Getenv("STOCK_REDIS_URL")) // its password would be in the list of processes
 	if len(o.MySQL) == 0 && o.Redis == "" {
@@ -116,12 +116,7 @@ func (r *engineRun) check() error {
 		return err
 	}
 	o.Env = serverEnv(os.Environ())
-	for flag, path := range map[string]string{"json": r.json, "html": r.html} {
-		if err := checkFile(path); err != nil {
-			return fmt.Errorf("--%s: %w", flag, err)
-		}
-	}
-	return nil
+	return checkOutput(flags)
 }
 
 // serverEnv returns the settings about servers and locks from an environment: passwords, pools, time limits.

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,19 +26,19 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// moved returns the new name of a command that belongs to the order service now, or "".
-func moved(command string) string {
-	return map[string]string{"audit": "orders audit", "relay": "orders outbox", "token": "orders token"}[command]
+// moved returns the command that does what a command or a flag did before, or "".
+func moved(old string) string {
+	return map[string]string{
+		"audit": "orders audit", "relay": "orders outbox", "token": "orders token", "--ha": "lab failover",
+		"--scenario": "checkout",
+	}[old]
 }
 
-// movedFlag returns the command that does now what a flag did, or "".
-func movedFlag(flag string) string {
-	return map[string]string{"ha": "lab failover", "scenario": "checkout"}[flag]
-}
-
-// goneFlag reports whether a flag was taken away. The catalogue says what to use instead.
-func goneFlag(flag string) bool {
-	return slices.Contains([]string{"cold", "ramp-up", "schema", "svg", "think"}, flag)
+// goneFlag says what to use in place of a flag that was taken away. ok is false if there was none of this name.
+func goneFlag(flag string) (text words.Text, ok bool) {
+	texts, err := phrases.Texts()
+	text, ok = texts["foreign.gone-flag."+flag]
+	return text, ok && err == nil
 }
 
 func unknownCommand(root *cobra.Command, args []string) error {
@@ -54,7 +51,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		}
 	}
 	if command := moved(name); command != "" {
-		return failure("foreign.command-moved", "name", name, "command", command)
+		return failure("foreign.moved", "name", strconv.Quote("stock "+name), "command", command)
 	}
 	root.SuggestionsMinimumDistance = 2
 	var list strings.Builder
@@ -97,11 +94,11 @@ func told(err error) (text words.Text, ok bool) {
 			return phrases.Say("foreign.letter", "letter", letter, "given", "-"+given), true
 		}
 		name := err.GetSpecifiedName()
-		if command := movedFlag(name); command != "" {
-			return phrases.Say("foreign.flag-moved", "name", name, "command", command), true
+		if command := moved("--" + name); command != "" {
+			return phrases.Say("foreign.moved", "name", "--"+name, "command", command), true
 		}
-		if goneFlag(name) {
-			return phrases.Say("foreign.gone-flag." + name), true
+		if instead, ok := goneFlag(name); ok {
+			return instead, true
 		}
 		return phrases.Say("foreign.flag", "name", "--"+name), true
 	case *pflag.ValueRequiredError:
@@ -113,9 +110,7 @@ func told(err error) (text words.Text, ok bool) {
 	case *pflag.InvalidSyntaxError:
 		return phrases.Say("foreign.syntax", "given", err.GetSpecifiedFlag()), true
 	case *pflag.InvalidValueError:
-		return invalidValue(err), true
-	case *strconv.NumError:
-		return noNumber(err)
+		return invalidValue(err)
 	case *strategy.UnknownError:
 		return loadtest.UnknownStrategy(err.Name, err.Names).Said(), true
 	case *lock.HeldError:
@@ -132,47 +127,17 @@ func told(err error) (text words.Text, ok bool) {
 	return app.Said(err)
 }
 
-func invalidValue(err *pflag.InvalidValueError) words.Text {
-	flag, value := err.GetFlag(), err.GetValue()
-	name := "--" + flag.Name
-	if flag.Shorthand != "" {
-		name = "-" + flag.Shorthand + ", " + name
-	}
-	cause := errors.Unwrap(err)
-	why := words.Of(cause, told)
-	if flag.Value.Type() == "duration" {
-		why = noDuration(value, cause)
-	}
-	return phrases.Say("foreign.invalid", "value", strconv.Quote(value), "flag", strconv.Quote(name), "why", why)
-}
-
-// noDuration says why a value is no duration, for which package time has no type of error.
-func noDuration(value string, cause error) words.Text {
-	number := strings.TrimRightFunc(value, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-	quoted, unit := strconv.Quote(value), strconv.Quote(value[len(number):])
-	if _, err := time.ParseDuration(number + "s"); err != nil {
-		return phrases.Say("foreign.duration", "value", quoted)
-	}
-	if number == value {
-		return phrases.Say("foreign.no-unit", "value", quoted)
-	}
-	if _, err := time.ParseDuration("1" + value[len(number):]); err != nil {
-		return phrases.Say("foreign.unit", "unit", unit, "value", quoted)
-	}
-	return words.Of(cause)
-}
-
-// noNumber says what a number must be.
-func noNumber(err *strconv.NumError) (text words.Text, ok bool) {
-	key := map[string]string{
-		"ParseInt": "integer", "ParseUint": "natural", "ParseFloat": "number", "ParseBool": "bool",
-	}[err.Func]
-	if err.Err == strconv.ErrRange && key == "integer" {
-		key = "range"
-	} else if err.Err != strconv.ErrSyntax || key == "" {
+// invalidValue says what the value of a flag must be.
+func invalidValue(err *pflag.InvalidValueError) (text words.Text, ok bool) {
+	flag := err.GetFlag()
+	kind, ok := map[string]string{
+		"int": "integer", "int64": "integer", "uint64": "natural", "float64": "number", "bool": "bool",
+		"duration": "duration",
+	}[flag.Value.Type()]
+	if !ok {
 		return text, false
 	}
-	return phrases.Say("foreign."+key, "value", strconv.Quote(err.Num)), true
+	return phrases.Say("foreign."+kind, "flag", flag.Name, "value", strconv.Quote(err.GetValue())), true
 }
 
 func held(err *lock.HeldError) words.Text {

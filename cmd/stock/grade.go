@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/stock/lab/grade"
 	"example.com/stock/lock/locktest/server"
@@ -56,6 +57,9 @@ func labGradeCommand(v voice) *cobra.Command {
 			if r.list {
 				return ungraded(r.scenarios())
 			}
+			if err := r.check(cmd.Flags()); err != nil {
+				return ungraded(err)
+			}
 			return ungraded(r.run(cmd.Context()))
 		},
 	}
@@ -83,7 +87,7 @@ func (r *gradeRun) scenarios() error {
 	return err
 }
 
-func (r *gradeRun) check() error {
+func (r *gradeRun) check(flags *pflag.FlagSet) error {
 	given := 0
 	for _, is := range []bool{len(r.options.Command) > 0, r.options.URL != "", r.goPackage != ""} {
 		if is {
@@ -112,13 +116,10 @@ func (r *gradeRun) check() error {
 		r.options.Servers = append(r.options.Servers, server.Kind(name))
 	}
 	_, err = grade.Find(r.options.Only...)
-	return errors.Join(err, checkFile(r.html), checkFile(r.json))
+	return errors.Join(err, checkOutput(flags))
 }
 
 func (r *gradeRun) run(ctx context.Context) (err error) {
-	if err := r.check(); err != nil {
-		return err
-	}
 	if r.goPackage != "" {
 		dir, err := os.MkdirTemp("", "stock-grade-")
 		if err != nil {
@@ -173,16 +174,10 @@ func repositoryFrom(page string) string {
 	if _, err := os.Stat("docs/lessons"); err != nil {
 		return ""
 	}
-	from, err := filepath.Abs(filepath.Dir(page))
-	if err != nil {
-		return ""
-	}
 	root, err := filepath.Abs(".")
-	if err != nil {
-		return ""
-	}
-	way, err := filepath.Rel(from, root)
-	if err != nil {
+	page, absolute := filepath.Abs(page)
+	way, relative := filepath.Rel(filepath.Dir(page), root)
+	if errors.Join(err, absolute, relative) != nil {
 		return ""
 	}
 	return filepath.ToSlash(way)

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// Every command and every flag says in both languages what it does, and nothing else is in the catalogue. A flag of a
-// setting says it in English.
+// Every command and every flag says in both languages what it does, with an example if it has flags of its own, and
+// nothing else is in the catalogue. A flag of a setting says it in English.
 func TestHelpIsInBothLanguages(t *testing.T) {
 	t.Parallel()
 	texts, err := help.Texts() // which has found each text that is there in one language only
@@ -41,6 +41,9 @@ func TestHelpIsInBothLanguages(t *testing.T) {
 				text := flagText(texts, path, f.Name)
 				if s := settings.Lookup(f.Name); text != (words.Text{}) || s == nil || f.Usage != s.Usage {
 					bilingual(t, path+".flags."+f.Name, text, true, false)
+				}
+				if own := texts[path+".flags."+f.Name]; own != (words.Text{}) && cmd.Example == "" {
+					t.Errorf("stock %s has --%s, and no example", path, f.Name)
 				}
 			})
 		}

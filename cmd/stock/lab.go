@@ -7,20 +7,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	labreport "example.com/stock/lab/report"
 	"example.com/stock/lab/scenario"
-	"example.com/stock/lab/soak"
 	"example.com/stock/loadtest"
 )
 
@@ -74,7 +70,7 @@ func labRunCommand(v voice) *cobra.Command {
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			// go-redis prints every refused connection, and the lab kills servers on purpose.
 			app.LogRedis(slog.New(slog.DiscardHandler))
-			if err := r.choose(names); err != nil {
+			if err := errors.Join(r.choose(names), checkOutput(cmd.Flags())); err != nil {
 				return err
 			}
 			return r.run(cmd.Context())
@@ -294,86 +290,4 @@ func writeLabPage(path string, report lab.Report, lang string) error {
 func matrixOf(report lab.Report) (labreport.Matrix, error) {
 	scenarios, err := scenario.All()
 	return labreport.Matrix{Scenarios: scenarios, Run: report}, err
-}
-
-// A soakRun holds the flags of "stock lab soak".
-type soakRun struct {
-	voice
-	options  soak.Random
-	json     string
-	out, err io.Writer
-}
-
-func labSoakCommand(v voice) *cobra.Command {
-	r := soakRun{voice: v}
-	cmd := &cobra.Command{
-		Use:  "soak",
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			defer untilUnread(cmd)()
-			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if !cmd.Flags().Changed("seed") {
-				r.options.Seed = uint64(rand.Uint32())
-			}
-			return r.run(cmd.Context())
-		},
-	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "")
-	flags.Uint64Var(&r.options.Seed, "seed", 0, "")
-	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "")
-	flags.StringVar(&r.json, "json", "", "")
-	return cmd
-}
-
-func (r *soakRun) check() error {
-	switch o := r.options; {
-	case o.For < time.Second || o.For > 24*time.Hour:
-		return failure("wrong.from-to-is", "flag", "for", "least", "1s", "most", "24h", "given", o.For)
-	case o.Instances < 2 || o.Instances > 8:
-		return failure("wrong.from-to-is", "flag", "instances", "least", 2, "most", 8, "given", o.Instances)
-	}
-	return nil
-}
-
-func (r *soakRun) run(ctx context.Context) error {
-	if err := r.check(); err != nil {
-		return err
-	}
-	fmt.Fprintln(r.out, r.say("soak.again", "command",
-		fmt.Sprintf("stock lab soak --for %v --seed %d --instances %d", r.options.For, r.options.Seed,
-			r.options.Instances)))
-	people := soak.Writer{Writer: r.out, Lang: string(r.voice)}
-	people.Plan(r.options.Plan())
-	r.options.Server = r.showServers(r.err, false)
-	r.options.Say = func(at time.Duration, text words.Text) {
-		fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text.In(string(r.voice)))
-	}
-	report, err := r.options.Run(ctx)
-	var missing *soak.MissingError
-	switch {
-	case errors.As(err, &missing):
-		return exitError{exitSkipped, err}
-	case err != nil && ctx.Err() != nil:
-		return exitError{
-			exitInterrupted,
-			failure("interrupted.no-verdict-stopped"),
-		}
-	case err != nil:
-		return err
-	}
-	people.Report(&report)
-	if r.json != "" {
-		if err := writeJSON(r.json, indented(&report)); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(report.Violations()) > 0:
-		return exitError{exitVerdict, nil}
-	case report.Interrupted:
-		return exitError{exitInterrupted, nil}
-	}
-	return nil
 }

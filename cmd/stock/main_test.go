@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -141,6 +142,22 @@ func run(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	root.SetErr(&errs)
 	err = execute(ctx, root, args)
 	return out.String(), errs.String(), err
+}
+
+// command runs a stock command line in this process, and returns its exit status and all that it says.
+func command(t *testing.T, args ...string) (status int, said string) {
+	t.Helper()
+	stdout, stderr, err := run(t.Context(), args...)
+	said = stdout + stderr
+	if exit, is := errors.AsType[exitError](err); is {
+		status, err = exit.code, exit.err
+	} else if err != nil {
+		status = 1
+	}
+	if err != nil {
+		said += err.Error()
+	}
+	return status, said
 }
 
 // says fails unless err has all of the words, and none of those that begin with "!".

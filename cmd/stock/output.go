@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"example.com/stock/app"
@@ -66,6 +67,21 @@ func checkFile(path string) error {
 	}
 	_, err := os.Stat(filepath.Dir(path))
 	return err
+}
+
+// checkOutput returns an error if the file of --json or --html cannot be written because its folder is missing.
+func checkOutput(flags *pflag.FlagSet) error {
+	var missing []error
+	for _, name := range []string{"json", "html"} {
+		flag := flags.Lookup(name)
+		if flag == nil {
+			continue
+		}
+		if err := checkFile(flag.Value.String()); err != nil {
+			missing = append(missing, fmt.Errorf("--%s: %w", name, err))
+		}
+	}
+	return errors.Join(missing...)
 }
 
 // writeFile replaces the file at path. If write fails, the file keeps its content.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,18 +11,7 @@ import (
 // verdict runs the command and returns its exit status and its output.
 func verdict(t *testing.T, args ...string) (status int, said string) {
 	t.Helper()
-	stdout, stderr, err := run(t.Context(), append([]string{"verdict"}, args...)...)
-	said = stdout + stderr
-	var e exitError
-	switch {
-	case errors.As(err, &e) && e.err != nil:
-		return e.code, said + e.err.Error()
-	case errors.As(err, &e):
-		return e.code, said
-	case err != nil:
-		return 1, said + err.Error()
-	}
-	return 0, said
+	return command(t, append([]string{"verdict"}, args...)...)
 }
 
 // The command judges the content of the store, whichever tool sold from it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +142,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestEveryColumnIsStored writes a filled row of each kind by a step, and reads it.
+// TestEveryColumnIsStored writes a filled row of each kind by a step, reads it, and asks for it.
 func TestEveryColumnIsStored(t *testing.T) {
 	var o service.Order
 	var r service.Reservation
@@ -176,12 +177,31 @@ func TestEveryColumnIsStored(t *testing.T) {
 	same(t, gotM, []service.Movement{m}, err)
 	gotS, err := store.Stock(context.Background(), sku)
 	same(t, gotS, level, err)
+	answered(t, "/v1/orders/"+o.ID, o.Customer, o)
+	answered(t, "/v1/reservations/"+r.ID, r.Customer, r)
+	answered(t, "/v1/stock/"+sku+"/movements", "ann", m)
+	answered(t, "/v1/stock/"+sku, "ann", level)
 }
 
 func same[T any](t *testing.T, got, want T, err error) {
 	t.Helper()
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v\nwritten %+v\n%v", got, want, err)
+	}
+}
+
+// answered fails unless the reply to a customer has every value of a row. They all differ.
+func answered(t *testing.T, path, customer string, row any) {
+	t.Helper()
+	r, err := send("GET", path, "", customer, nil)
+	if err != nil || r.status != 200 {
+		t.Fatal(r.text, err)
+	}
+	said := slices.Collect(maps.Values(flat(r.body)))
+	for field, value := range flat(object(t, row)) {
+		if !slices.Contains(said, value) {
+			t.Errorf("%s does not answer %s, which is %v: %s", path, field, value, r.text)
+		}
 	}
 }
 

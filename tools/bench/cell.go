@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -137,7 +139,11 @@ func (c *contest) launch(ctx context.Context, j job, t task) (*workerProcess, er
 			return nil, fmt.Errorf("find this program: %w", err)
 		}
 	}
-	w, err := startWorker(goWorker(ctx, program, t), c.settings.logs)
+	text, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("write the task: %w", err)
+	}
+	w, err := startWorker(exec.CommandContext(ctx, program, workerRole, string(text)))
 	if err != nil {
 		return nil, fmt.Errorf("start a worker for %s: %w", strings.ToLower(j.entrant.name), err)
 	}

@@ -30,7 +30,7 @@ func (r *results) figures() []figure {
 	perTurn := func(o outcome) float64 { return 1 / max(o.Rate, 1e-9) }
 	zkLocks := []string{nameZKLock, nameZKLock1}
 	longer := fmt.Sprintf(", round trips %g ms longer", r.DelayMS)
-	all := []figure{
+	return []figure{
 		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin", 1.8, false, contended,
 			nameWatchdog, redisPeers(), rate),
 		r.against("redis-watchdog throughput / one client without a lock", 0.95, false, contended, nameWatchdog,
@@ -56,8 +56,9 @@ func (r *results) figures() []figure {
 			perTurn),
 		r.against("the same by the median turn", 0, true, single, nameSequential, zkLocks, p50),
 		r.growth(),
-		r.manyKeys(),
-		r.manyKeysLimit(),
+		r.over(1000, nameWatchdog, nameRedislock, 0.9),
+		// Without what watchdog does in the client: time limits, loss and renewal of a lease.
+		r.over(1000, nameSmallest, nameRedislock, 0),
 		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin"+longer, 2.5, false,
 			delayed, nameWatchdog, redisPeers(), rate),
 		r.against("redis-watchdog throughput / one client without a lock"+longer, 0, false,
@@ -67,7 +68,6 @@ func (r *results) figures() []figure {
 		r.against("one client without a lock / best of redislock, redsync, raw spin"+longer+": no lock can have more",
 			0, false, delayed, nameLimit, redisPeers(), rate),
 	}
-	return all
 }
 
 // against compares with the strongest of some peers.
@@ -117,20 +117,13 @@ func (r *results) growth() figure {
 	return f
 }
 
-func (r *results) manyKeys() figure { return r.over(keys, 1000, nameWatchdog, nameRedislock, 0.9) }
-
-// manyKeysLimit is manyKeys without what watchdog does in the client: time limits, loss and renewal of a lease.
-func (r *results) manyKeysLimit() figure {
-	return r.over(keys, 1000, nameSmallest, nameRedislock, 0)
-}
-
-// over compares with one peer in a table of several numbers of keys.
-func (r *results) over(table string, keys int, name, peer string, target float64) figure {
+// over compares with one peer in the table of several numbers of keys.
+func (r *results) over(n int, name, peer string, target float64) figure {
 	f := figure{
-		Text:   fmt.Sprintf("%s throughput / redislock's, over %d keys (table %s)", name, keys, table),
+		Text:   fmt.Sprintf("%s throughput / redislock's, over %d keys (table %s)", name, n, keys),
 		Target: target, Against: peer,
 	}
-	got, ok := r.find(table, name, keys).ratio(r.find(table, peer, keys), rate)
+	got, ok := r.find(keys, name, n).ratio(r.find(keys, peer, n), rate)
 	f.Got, f.Missing = got, !ok
 	return f
 }

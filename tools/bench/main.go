@@ -52,7 +52,6 @@ type settings struct {
 	markdown string
 	profiles string
 	beside   []string // LABEL=PROGRAM
-	logs     bool
 }
 
 func parse(args []string) (settings, error) {
@@ -82,7 +81,6 @@ func parse(args []string) (settings, error) {
 		s.beside = append(s.beside, build)
 		return nil
 	})
-	f.BoolVar(&s.logs, "logs", false, "show what servers and workers say")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock/locktest/server"
+	"example.com/stock/tools/bench/rig"
 )
 
 // results are everything that was measured.
@@ -153,12 +154,7 @@ func median(all []float64) (float64, bool) {
 	if len(all) == 0 {
 		return 0, false
 	}
-	slices.Sort(all)
-	mid := len(all) / 2
-	if len(all)%2 == 0 {
-		return (all[mid-1] + all[mid]) / 2, true
-	}
-	return all[mid], true
+	return rig.Median(all), true
 }
 
 // ratio returns the median of the ratios within each round: what slows the computer down for a while slows both rows.

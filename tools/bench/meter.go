@@ -92,20 +92,6 @@ func (o *outcome) use(r reading) {
 	}
 }
 
-// loadAverage returns that of the last minute, or -1 if it cannot be read.
-func loadAverage() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return -1
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return -1
-	}
-	return load
-}
-
 // computer describes this computer in a line.
 func computer() string {
 	model := runtime.GOARCH

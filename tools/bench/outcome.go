@@ -2,6 +2,8 @@ package main
 
 import (
 	"time"
+
+	"example.com/stock/tools/bench/rig"
 )
 
 // An outcome is one measurement.
@@ -52,7 +54,7 @@ func judge(reports []report, took time.Duration) (o outcome, err error) {
 	o.Rate = float64(o.Done) / took.Seconds()
 	o.P50, o.P99, o.Max = ms(all.ValueAtQuantile(50)), ms(all.ValueAtQuantile(99)), ms(all.Max())
 	o.Jain = jain(shares)
-	o.Load = loadAverage()
+	o.Load = rig.LoadAverage()
 	return o, nil
 }
 

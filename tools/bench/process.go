@@ -3,11 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 
 	"example.com/stock/tools/bench/rig"
@@ -23,12 +21,7 @@ type workerProcess struct {
 	before float64 // CPU time in µs that it had used at the start
 }
 
-func goWorker(ctx context.Context, self string, t task) *exec.Cmd {
-	text, _ := json.Marshal(t) // strings and numbers
-	return exec.CommandContext(ctx, self, workerRole, string(text))
-}
-
-func startWorker(cmd *exec.Cmd, loud bool) (*workerProcess, error) {
+func startWorker(cmd *exec.Cmd) (*workerProcess, error) {
 	w := &workerProcess{cmd: cmd}
 	var err error
 	if w.in, err = cmd.StdinPipe(); err != nil {
@@ -40,9 +33,6 @@ func startWorker(cmd *exec.Cmd, loud bool) (*workerProcess, error) {
 	}
 	w.out = bufio.NewReader(out)
 	cmd.Stderr = &w.said
-	if loud {
-		cmd.Stderr = io.MultiWriter(&w.said, os.Stderr)
-	}
 	return w, cmd.Start()
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -32,9 +31,7 @@ type task struct {
 func (t task) key(i int) string { return fmt.Sprintf("%s-%d", t.Cell, i) }
 
 // draw returns the key of a turn.
-func (t task) draw() string {
-	return t.key(rand.IntN(t.Keys))
-}
+func (t task) draw() string { return t.key(rand.IntN(t.Keys)) }
 
 func (t task) warmKey() string { return t.Cell + "-warm" }
 
@@ -69,12 +66,4 @@ func (r report) times() (*hdrhistogram.Histogram, error) {
 		return h, nil
 	}
 	return newHistogram(), nil
-}
-
-func readTask(text string) (task, error) {
-	var t task
-	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return t, fmt.Errorf("read the task: %w", err)
-	}
-	return t, nil
 }

@@ -23,9 +23,9 @@ const tooMany = 1000
 
 // work is the main function of a worker process. It leaves its connections to the operating system.
 func work(text string, in io.Reader, out io.Writer) error {
-	t, err := readTask(text)
-	if err != nil {
-		return err
+	var t task
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		return fmt.Errorf("read the task: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

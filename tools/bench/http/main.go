@@ -440,8 +440,8 @@ type results struct {
 // table returns the result as Markdown.
 func (r results) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured %s on %d CPUs, %s, load average at the end %s.\n",
-		r.began.UTC().Format("2006-01-02 15:04 MST"), runtime.NumCPU(), runtime.Version(), loadAverage())
+	fmt.Fprintf(&b, "Measured %s on %d CPUs, %s, load average at the end %.2f.\n",
+		r.began.UTC().Format("2006-01-02 15:04 MST"), runtime.NumCPU(), runtime.Version(), rig.LoadAverage())
 	fmt.Fprintf(&b, "%d rounds of %d s for each row, in turns.\n", r.rounds, r.seconds)
 	b.WriteString("Medians over the rounds; ratios within a round: median (smallest to largest).\n\n")
 	b.WriteString("| row, connections | a second | / ping | p99, ms | CPU of the instances, µs each | no reply |\n" +
@@ -457,8 +457,8 @@ func (r results) table() string {
 				broken += m.broken
 			}
 			fmt.Fprintf(&b, "| %s, %d | %.0f | %.2f (%.2f to %.2f) | %.1f | %.0f | %d |\n", name, connections,
-				median(rates), median(ratios), slices.Min(ratios), slices.Max(ratios), median(slow), median(cpu),
-				broken)
+				rig.Median(rates), rig.Median(ratios), slices.Min(ratios), slices.Max(ratios), rig.Median(slow),
+				rig.Median(cpu), broken)
 		}
 	}
 	return b.String()
@@ -489,18 +489,4 @@ func (r results) of(name string, connections int) (list []measurement) {
 		}
 	}
 	return list
-}
-
-func median(list []float64) float64 {
-	sorted := slices.Sorted(slices.Values(list))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-}
-
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }

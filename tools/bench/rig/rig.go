@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,26 @@ func BusyTime() (us float64) {
 		us += ticks * 10_000
 	}
 	return us
+}
+
+// LoadAverage returns that of the last minute, or -1 if it cannot be read.
+func LoadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return -1
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return -1
+	}
+	return load
+}
+
+// Median returns the median of a list, which must not be empty.
+func Median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // ZooKeeperVersion asks a server for its version; "" if it does not answer.
