@@ -3,7 +3,6 @@ package lab
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -79,7 +77,6 @@ type Visit struct {
 	b      *Testbed
 	done   chan struct{}
 	record checkout.Record // complete when done is closed
-	answer loadtest.Answer // likewise
 	noted  bool
 }
 
@@ -133,7 +130,7 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 	id := fmt.Sprintf("%s.%s.%d", b.SKU, who, len(s.visits))
 	b.owned.Go(func() {
 		defer close(v.done)
-		v.record, v.answer = checkout.Send(b.Ctx, app.client, a, nil, id)
+		v.record, _ = checkout.Send(b.Ctx, app.client, a, nil, id)
 		v.record.DoneAt = time.Now()
 	})
 	return v
@@ -199,24 +196,6 @@ func (v *Visit) Got() (t checkout.Thing) {
 
 // Bought reports whether the reply shows an order.
 func (v *Visit) Bought() bool { return v.Got().OrderID != "" }
-
-// Short returns the lines that the reply names as short: "SKU.a: 6 of 5".
-func (v *Visit) Short() string {
-	v.Reply()
-	var refusal struct {
-		Lines []struct {
-			SKU                  string
-			Requested, Available int64
-		}
-	}
-	v.b.Must("decode a refusal", json.Unmarshal(v.answer.Body, &refusal))
-	var named []string
-	for _, l := range refusal.Lines {
-		sku := "SKU" + strings.TrimPrefix(l.SKU, v.b.SKU)
-		named = append(named, fmt.Sprintf("%s: %d of %d", sku, l.Requested, l.Available))
-	}
-	return strings.Join(named, ", ")
-}
 
 // any returns an instance that answers.
 func (s *Shop) any() *App {

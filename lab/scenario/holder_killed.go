@@ -11,12 +11,13 @@ func holderKilled() lab.Scenario {
 		Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Slow:  true,
-		Cases: lab.Cases(
+		Cases: append(lab.Cases(
 			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-rlock", "redis-watchdog",
 			"redlock", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
 			"mysql-get-lock", "pessimistic",
-		),
+		), byHand("naive", lab.Blocks, "a-row-without-a-time-limit")),
 		Predict: freed,
+		Run:     leavesItsRow,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
 			apps := make([][]*lab.App, len(beds))
 			for i, b := range beds {
@@ -47,4 +48,19 @@ func holderKilled() lab.Scenario {
 			return seen
 		},
 	}
+}
+
+// leavesItsRow kills A, who has inserted a row into a lock table: the client that inserts it has the lock.
+func leavesItsRow(b *lab.Testbed) lab.Observation {
+	db := newTables(b, "locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL)")
+	const insert = "INSERT INTO locks VALUES ('sku', ?)"
+	a, other := newSession(b, db, "A"), newSession(b, db, "B")
+	a.do(insert, "A")
+	b.Exec("mysql", db, "KILL CONNECTION ?", a.id)
+	b.Evidence(lab.Served, a.id, "connection-is-gone")
+	err := other.try(insert, "B")
+	b.Require(errno(err) == errDuplicate, "B is told 1062")
+	b.Evidence(lab.Answer, errno(err), "was-told", "who", "B", "answer", err)
+	b.Evidence(lab.Served, b.Int("mysql", db, "SELECT COUNT(*) FROM locks WHERE owner = 'A'"), "row-is-left")
+	return lab.Blocks.Seen()
 }

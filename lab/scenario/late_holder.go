@@ -1,11 +1,14 @@
 package scenario
 
 import (
+	"strings"
+
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
 )
 
-// The variants of a holder whose lease ends while it works.
+// The variants of a holder whose lease ends while it works. Those of single scenarios have one of the first three as
+// their end, or else A heeds the loss.
 const (
 	heedsLoss   = "heeds-the-loss"
 	ignoresLoss = "ignores-the-loss"
@@ -17,8 +20,8 @@ const (
 func lateRequest(variant string) lab.Request {
 	return lab.Request{
 		Pause:      []string{lab.BeforeWrite},
-		IgnoreLoss: variant == ignoresLoss || variant == noFence,
-		Unfenced:   variant == noFence,
+		IgnoreLoss: strings.HasSuffix(variant, ignoresLoss) || strings.HasSuffix(variant, noFence),
+		Unfenced:   strings.HasSuffix(variant, noFence),
 	}
 }
 

@@ -70,6 +70,13 @@ func (n *nodes) restart(i int) {
 	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
 }
 
+// kill kills a node until the case ends.
+func (n *nodes) kill(i int) {
+	n.b.Must("kill "+n.name(i), n.servers[i].Kill())
+	n.b.Defer(func() { _ = n.servers[i].Restart(n.b.Ctx) })
+	n.b.Note(n.name(i), "node-is-killed")
+}
+
 // holders records whose value the key has on each node: together as evidence, and each in the lane of its node.
 func (n *nodes) holders(key string) {
 	var seen []string

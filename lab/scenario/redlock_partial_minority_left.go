@@ -66,11 +66,8 @@ func (n *nodes) cutOff(proxies []*wire.Proxy) (done func()) {
 
 // killTwo kills nodes 4 and 5 until the case ends, so that a majority needs the other three.
 func (n *nodes) killTwo() {
-	for _, i := range []int{3, 4} {
-		n.b.Must("kill "+n.name(i), n.servers[i].Kill())
-		n.b.Defer(func() { _ = n.servers[i].Restart(n.b.Ctx) })
-		n.b.Note(n.name(i), "node-is-killed")
-	}
+	n.kill(3)
+	n.kill(4)
 }
 
 // minorityNaively makes A get two of five nodes and keep them. Then B asks, with code that releases a minority.

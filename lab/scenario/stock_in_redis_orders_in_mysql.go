@@ -19,7 +19,6 @@ func stockInRedis() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			byHand("naive", lab.Loses, "dies-before-it-queues"),
-			byHand("naive", lab.Loses, "takes-then-writes"),
 			byHand("naive", lab.Oversells, "gives-the-unit-back"),
 			byHand("fixed", lab.Safe, "deducts-and-queues-in-one-script"),
 			byHand("fixed", lab.Safe, "one-transaction"),
@@ -33,11 +32,6 @@ func stockInRedis() lab.Scenario {
 			case "dies-before-it-queues":
 				b.Require(f.deduct("A"), "A gets the unit")
 				b.Note("app-1", "dies-before-it-queues")
-			case "takes-then-writes":
-				b.Require(f.deduct("A"), "A gets the unit")
-				f.push("A")
-				f.pop()
-				b.Note("writer 1", "dies-before-it-writes-the-order")
 			case "gives-the-unit-back":
 				f.giveBack()
 			case "deducts-and-queues-in-one-script":

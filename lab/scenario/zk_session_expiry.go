@@ -24,7 +24,8 @@ func zkSessionExpiry() lab.Scenario {
 			lab.Cases(noFence, "zk-sequential", "zk-ephemeral"),
 		),
 		Predict:  lateWriter,
-		Together: strategiesTogether(holdInSilence, expireUnheard),
+		Run:      expireUnheard,
+		Together: holdInSilence,
 	}
 }
 
