@@ -14,14 +14,8 @@ func (b *Testbed) Stock(units int64) {
 	b.timeline.Record(CaseEvent{Lane: "store", Kind: Note, Left: &units}, say("says.in-stock", "units", units))
 }
 
-// Through makes Stock and Judge use that instance from now on.
-func (b *Testbed) Through(app *App) { b.through = app }
-
-// anyApp returns the instance of Through, or one that answers.
+// anyApp returns the first instance that answers.
 func (b *Testbed) anyApp() *App {
-	if b.through != nil {
-		return b.through
-	}
 	for _, app := range b.apps {
 		if !app.frozen && app.Pid() != 0 {
 			return app

@@ -43,7 +43,6 @@ type Testbed struct {
 	end   context.CancelCauseFunc
 
 	apps    []*App     // returned by Apps
-	through *App       // see Through; nil: the first of apps that answers
 	calls   []*Call    // in the order of Begin
 	watch   *lockWatch // of the case's lock; nil: not begun
 	initial int64

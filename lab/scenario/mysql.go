@@ -241,9 +241,7 @@ func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB { return b.OpenDB(databaseOf
 
 // behindProxy opens a pool on the same database through a new proxy.
 func behindProxy(b *lab.Testbed, db *sql.DB) (*wire.Proxy, *sql.DB) {
-	p, err := wire.Listen(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
-	b.Must("a proxy before mysql", err)
-	b.Defer(func() { _ = p.Close() })
+	p := b.ProxyTo(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
 	return p, b.OpenDBAt(p.Addr(), databaseOf(b, db)+"?interpolateParams=true")
 }
 

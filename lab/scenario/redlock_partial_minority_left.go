@@ -25,15 +25,15 @@ func redlockMinorityLeft() lab.Scenario {
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			nodes := newNodes(b)
-			proxies, env := nodes.proxies()
+			env := nodes.behindProxies()
 			if b.Case.Code != "" {
-				return nodes.minorityNaively(proxies, lease)
+				return nodes.minorityNaively(lease)
 			}
 			const long = "STOCK_REDLOCK_LEASE=60s"
 			first, second := b.Apps(1, env, long)[0], b.Apps(1, long)[0]
 			b.Stock(2)
 			b.Sell(first, "warm-up", lab.Request{}) // opens the connections to the nodes
-			cut := nodes.cutOff(proxies)
+			_, cut := nodes.trap(wire.Cut, "request-is-lost")
 			a := b.Begin(first, "A", lab.Request{Wait: lab.Once()})
 			cut()
 			b.Require(a.Reply().Outcome != loadtest.Accepted, "A does not get the lock")
@@ -50,20 +50,6 @@ func redlockMinorityLeft() lab.Scenario {
 	}
 }
 
-// cutOff breaks the connections to nodes 3, 4 and 5 at the next request for the key, which is lost. done waits for
-// that.
-func (n *nodes) cutOff(proxies []*wire.Proxy) (done func()) {
-	var snares []*wire.Snare
-	for _, p := range proxies[2:] {
-		snares = append(snares, n.b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains(n.key)}))
-	}
-	return func() {
-		for i, s := range snares {
-			n.b.Sprung(s, "request-is-lost", "node", n.name(i+2))
-		}
-	}
-}
-
 // killTwo kills nodes 4 and 5 until the case ends, so that a majority needs the other three.
 func (n *nodes) killTwo() {
 	n.kill(3)
@@ -71,14 +57,10 @@ func (n *nodes) killTwo() {
 }
 
 // minorityNaively makes A get two of five nodes and keep them. Then B asks, with code that releases a minority.
-func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.Observation {
+func (n *nodes) minorityNaively(lease time.Duration) lab.Observation {
 	b := n.b
-	var through, direct []string
-	for i, p := range proxies {
-		through, direct = append(through, p.Addr()), append(direct, n.servers[i].Addr)
-	}
-	a := newNaiveRedlock(b, through, n.key, lease)
-	cut := n.cutOff(proxies)
+	a := newNaiveRedlockBehindProxies(n, lease)
+	_, cut := n.trap(wire.Cut, "request-is-lost")
 	ok, err := a.try(b.Ctx)
 	from := time.Now()
 	cut()
@@ -90,7 +72,7 @@ func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.
 	}
 	n.holders("nodes-after-the-failure")
 	n.killTwo()
-	next := newNaiveRedlock(b, direct, n.key, longLease)
+	next := newNaiveRedlock(n, longLease)
 	tries := 0
 	b.Eventually("B gets the lock", func() bool {
 		ok, _ := next.try(b.Ctx) // two nodes never answer

@@ -18,9 +18,7 @@ type relays struct {
 // openRelays starts the first instance.
 func openRelays(b *lab.Testbed) *relays {
 	receiver := b.Receive(nil)
-	sink, err := wire.Listen(receiver.Addr(), wire.Protocol{})
-	b.Must("a proxy before the webhook", err)
-	b.Defer(func() { _ = sink.Close() })
+	sink := b.ProxyTo(receiver.Addr(), wire.Protocol{})
 	r := &relays{b.Shop(1, append(lab.Webhook(sink.Addr()), b.ThroughProxy())...), nil, receiver, sink}
 	r.Retire()
 	r.first = r.Apps[0]

@@ -25,7 +25,6 @@ func saleAcrossFailOver() lab.Scenario {
 		Run: func(b *lab.Testbed) lab.Observation {
 			x := startSentinels(b, 1)
 			apps := b.Apps(2, through(x)...)
-			b.Through(apps[0])
 			b.Stock(acrossUnits)
 			replica := b.RedisAt(x.Redis[1].Addr)
 			b.Eventually("the replica has the stock", func() bool {

@@ -84,8 +84,5 @@ func (q *queuer) owner(node string) (who string, mine bool) {
 
 // zkProxy opens a new proxy in front of ZooKeeper.
 func zkProxy(b *lab.Testbed) *wire.Proxy {
-	p, err := wire.Listen(b.Server(lab.NeedZooKeeper).Addr, wire.ZooKeeper())
-	b.Must("a proxy before zookeeper", err)
-	b.Defer(func() { _ = p.Close() })
-	return p
+	return b.ProxyTo(b.Server(lab.NeedZooKeeper).Addr, wire.ZooKeeper())
 }
