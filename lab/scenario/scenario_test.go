@@ -209,5 +209,6 @@ func TestTheScenariosHaveTheirTexts(t *testing.T) {
 	wordstest.Catalogue(t, words.NewPhrasebook(textFiles, "text"), map[string]wordstest.Speaker{
 		"Evidence": says(2), "Note": says(1), "Interval": says(4), "Event": says(1), "Sprung": says(1),
 		"holders": {At: 0, Under: []string{"says."}, Bare: true},
+		"trap":    {At: 1, Under: []string{"says."}, Bare: true},
 	}, made...)
 }
