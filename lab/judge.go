@@ -35,11 +35,11 @@ type Judgement struct {
 func (j Judgement) Lost() bool { return j.RaceSeen }
 
 // Seen returns Oversells if an update was lost, and otherwise Safe.
-func (j Judgement) Seen() Observation {
+func (j Judgement) Seen() Outcome {
 	if j.Lost() {
-		return Oversells.Seen()
+		return Oversells
 	}
-	return Safe.Seen()
+	return Safe
 }
 
 // Judge waits for all calls, compares their replies with the store, and records the result as evidence.

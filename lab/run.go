@@ -137,9 +137,9 @@ func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
 		r.tellBegan(s, c.Case())
 		c.StartedAt = time.Now().UTC()
 		stop := c.bed.limit()
-		seen, failed := guard(func() Observation { return s.Run(c.bed) })
+		seen, failed := guard(func() Outcome { return s.Run(c.bed) })
 		if failed == "" {
-			c.judge(seen)
+			c.judge(seen, c.bed.after)
 		}
 		c.close(c.bed, failed)
 		stop()
@@ -152,10 +152,10 @@ func runTogether(s Scenario, jobs []job) {
 		beds = append(beds, c.bed)
 		defer c.bed.limit()()
 	}
-	seen, failed := guard(func() []Observation { return s.Together(beds) })
+	seen, failed := guard(func() []Outcome { return s.Together(beds) })
 	for i, c := range jobs {
 		if failed == "" {
-			c.judge(seen[i])
+			c.judge(seen[i], c.bed.after)
 		}
 		c.close(c.bed, failed)
 	}
@@ -229,9 +229,9 @@ func guard[T any](f func() T) (out T, failed string) {
 	return f(), ""
 }
 
-func (c *Cell) judge(o Observation) {
-	c.Observed, c.AfterMS = o.Outcome, ms(o.After)
-	c.AsPredicted = c.Predicted.agrees(o)
+func (c *Cell) judge(o Outcome, after time.Duration) {
+	c.Observed, c.AfterMS = o, ms(after)
+	c.AsPredicted = c.Predicted.agrees(o, after)
 }
 
 // close cleans up the testbed and copies its evidence and events into the cell.

@@ -48,6 +48,7 @@ type Testbed struct {
 	initial int64
 	epoch   uint64
 	redis   *redis.Client
+	after   time.Duration // see Delayed
 	closers []func() // last first
 
 	timeline Timeline
@@ -76,6 +77,12 @@ func (b *Testbed) Require(so bool, what string) {
 	if !so {
 		b.Fatalf("it is not so: %s", what)
 	}
+}
+
+// Delayed is the outcome that other customers waited for d.
+func (b *Testbed) Delayed(d time.Duration) Outcome {
+	b.after = d
+	return Delays
 }
 
 // Store returns the store of this case's stock.

@@ -24,7 +24,7 @@ func duplicateRequest() lab.Scenario {
 			lab.Stated(lab.Duplicates, "", askTwice...),
 			lab.Stated(lab.Safe, withAKey, askTwice...),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			apps := b.Apps(2)
 			b.Stock(2)
 			var r lab.Request
@@ -39,9 +39,9 @@ func duplicateRequest() lab.Scenario {
 					o.Remaining)
 			}
 			if len(j.Orders) > 1 {
-				return lab.Duplicates.Seen()
+				return lab.Duplicates
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -20,16 +20,16 @@ func existsWatch() lab.Scenario {
 			byHand("naive", lab.Leaks, "watches-with-exists"),
 			byHand("fixed", lab.Safe, "watches-with-getdata"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			watchTooLate(b)
 			left := countWatches(b)
 			b.Statement("zookeeper", fmt.Sprintf("wchp: %d", left))
 			b.Evidence(lab.Served, left, "watches-left", "times", lateWatches, "left", left)
 			if left >= lateWatches {
-				return lab.Leaks.Seen()
+				return lab.Leaks
 			}
 			b.Require(left == 0, "no watch is left")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -37,9 +37,9 @@ func failOver() lab.Scenario {
 			lab.Stated(lab.Safe, oneOfFive, "redlock"))),
 		Predict: lateWriter,
 		Run:     acknowledgedInVain,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
-			seen := make(map[*lab.Testbed]lab.Observation)
-			force := func(fault func([]*lab.Testbed) []lab.Observation, variants ...string) {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
+			seen := make(map[*lab.Testbed]lab.Outcome)
+			force := func(fault func([]*lab.Testbed) []lab.Outcome, variants ...string) {
 				some := slices.DeleteFunc(slices.Clone(beds), func(b *lab.Testbed) bool {
 					return !slices.Contains(variants, b.Case.Variant)
 				})
@@ -54,7 +54,7 @@ func failOver() lab.Scenario {
 			force(unacknowledged, refused)
 			force(keepKeys, replicated)
 			force(minorityDies, oneOfFive)
-			return lab.Each(beds, func(b *lab.Testbed) lab.Observation { return seen[b] })
+			return lab.Each(beds, func(b *lab.Testbed) lab.Outcome { return seen[b] })
 		},
 	}
 }
@@ -73,12 +73,12 @@ func sentinels(beds []*lab.Testbed, env ...string) (*server.Sentinels, []*lab.Ap
 
 // loseKeys severs the replica, and kills the master while each A holds its lock. The new master does not have the keys,
 // and each B gets its lock, too.
-func loseKeys(beds []*lab.Testbed) []lab.Observation {
+func loseKeys(beds []*lab.Testbed) []lab.Outcome {
 	x, apps := sentinels(beds, "STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=15s")
 	cut := time.Now()
 	beds[0].Must("sever the replica", x.Sever(beds[0].Ctx))
 	master := killMaster(beds, x, apps)
-	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+	return lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 		b.Interval(master.Name, lab.Fault, "", cut, "replica-hears-nothing", "for", time.Since(cut))
 		a := b.Calls()[0]
 		b.Require(b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
@@ -91,20 +91,20 @@ func loseKeys(beds []*lab.Testbed) []lab.Observation {
 }
 
 // keepKeys kills the master while each A holds a lock that the replica has acknowledged.
-func keepKeys(beds []*lab.Testbed) []lab.Observation {
+func keepKeys(beds []*lab.Testbed) []lab.Outcome {
 	x, apps := sentinels(beds, "STOCK_LOCK_SETNX_LEASE=120s", "STOCK_LOCK_WATCHDOG_LEASE=120s",
 		"STOCK_LOCK_REPLICAS=1")
 	killMaster(beds, x, apps)
-	return lab.Each(beds, func(b *lab.Testbed) lab.Observation { return keptOut(b, apps[1]) })
+	return lab.Each(beds, func(b *lab.Testbed) lab.Outcome { return keptOut(b, apps[1]) })
 }
 
 // keptOut requires that B does not get the lock of A, who then sells.
-func keptOut(b *lab.Testbed, second *lab.App) lab.Observation {
+func keptOut(b *lab.Testbed, second *lab.App) lab.Outcome {
 	other := b.Sell(second, "B", lab.Request{Wait: lab.Once()})
 	b.Require(other.Outcome == loadtest.Busy, "B is kept out")
 	b.Require(b.Calls()[0].Go().Reply().Outcome == loadtest.Accepted, "A sells")
 	b.Judge()
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // killMaster lets each A lock, kills the master, and returns the new one.
@@ -140,22 +140,22 @@ func keysAbout(b *lab.Testbed, server *server.Server) {
 }
 
 // unacknowledged makes each A try a lock that no replica acknowledges.
-func unacknowledged(beds []*lab.Testbed) []lab.Observation {
+func unacknowledged(beds []*lab.Testbed) []lab.Outcome {
 	x, apps := sentinels(beds, "STOCK_LOCK_REPLICAS=1", "STOCK_REDIS_TIMEOUT=1s")
 	beds[0].Must("sever the replica", x.Sever(beds[0].Ctx))
-	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+	return lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 		reply := b.Sell(apps[0], "A", lab.Request{})
 		b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem,
 			"error", loadtest.ErrorText(reply.Problem, reply.Error))
 		b.Judge()
 		b.Require(reply.Problem == "backend_down", "A is refused")
-		return lab.Refuses.Seen()
+		return lab.Refuses
 	})
 }
 
 // minorityDies kills one of the five nodes that have A's key. The node stays down until the case ends.
-func minorityDies(beds []*lab.Testbed) []lab.Observation {
-	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+func minorityDies(beds []*lab.Testbed) []lab.Outcome {
+	return lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 		apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s")
 		b.Stock(1)
 		nodes := newNodes(b)
@@ -169,7 +169,7 @@ func minorityDies(beds []*lab.Testbed) []lab.Observation {
 // acknowledgedInVain cuts off one of two replicas. The other one acknowledges the lock of A, and dies with the master.
 // The documentation of WAIT says that it is no consensus: https://redis.io/docs/latest/commands/wait/. Redisson's check
 // of the replicas is content with one: https://github.com/redisson/redisson, CommandAsyncService.
-func acknowledgedInVain(b *lab.Testbed) lab.Observation {
+func acknowledgedInVain(b *lab.Testbed) lab.Outcome {
 	x := startSentinels(b, 2)
 	master, near, far := x.Redis[0], x.Redis[1], x.Redis[2]
 	severOne(b, master, far)
@@ -187,7 +187,7 @@ func acknowledgedInVain(b *lab.Testbed) lab.Observation {
 	if inside {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // severOne cuts one replica off from its master. It remains a replica and may be promoted.

@@ -139,11 +139,11 @@ func (s *clusterShop) sale(i int, who string, parameters ...string) *naiveSale {
 
 // verdict compares the orders with the stock that is left, when all nodes have applied everything. told is how many
 // sales the customers were told of.
-func (s *clusterShop) verdict(told int64) lab.Observation {
+func (s *clusterShop) verdict(told int64) lab.Outcome {
 	seen := s.books.verdict()
 	s.b.Evidence(lab.Answer, told, "told-of-sales", "told", told)
 	if told > 1-s.number(s.books.db, "SELECT quantity FROM stock") {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
 	return seen
 }

@@ -17,7 +17,7 @@ func getThenDel() lab.Scenario {
 			byHand("naive", lab.Oversells, "get-then-del"),
 			byHand("fixed", lab.Safe, "one-script"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			c := b.Redis()
 			a := newNaiveLock(b, "A", time.Second)
 			second, third := newNaiveLock(b, "B", longLease), newNaiveLock(b, "C", longLease)
@@ -45,7 +45,7 @@ func getThenDel() lab.Scenario {
 				return bothSell(b, "B", "C")
 			}
 			b.Evidence(lab.Hold, nil, "third-is-kept-out")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

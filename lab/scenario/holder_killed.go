@@ -18,7 +18,7 @@ func holderKilled() lab.Scenario {
 		), byHand("naive", lab.Blocks, "a-row-without-a-time-limit")),
 		Predict: freed,
 		Run:     leavesItsRow,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
 			apps := make([][]*lab.App, len(beds))
 			for i, b := range beds {
 				apps[i] = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s") // the same instances for all
@@ -32,7 +32,7 @@ func holderKilled() lab.Scenario {
 				b.Watch(apps[i][1])
 				b.Begin(apps[i][1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			}
-			seen := make([]lab.Observation, len(beds))
+			seen := make([]lab.Outcome, len(beds))
 			for i, b := range beds {
 				next := b.Calls()[1]
 				if reply := next.Reply(); reply.Outcome != loadtest.Accepted {
@@ -43,7 +43,7 @@ func holderKilled() lab.Scenario {
 				if b.Judge().Lost() {
 					b.Fatalf("%s: stock was lost", b.Case)
 				}
-				seen[i] = lab.Observation{Outcome: lab.Delays, After: after}
+				seen[i] = b.Delayed(after)
 			}
 			return seen
 		},
@@ -51,7 +51,7 @@ func holderKilled() lab.Scenario {
 }
 
 // leavesItsRow kills A, who has inserted a row into a lock table: the client that inserts it has the lock.
-func leavesItsRow(b *lab.Testbed) lab.Observation {
+func leavesItsRow(b *lab.Testbed) lab.Outcome {
 	db := newTables(b, "locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL)")
 	const insert = "INSERT INTO locks VALUES ('sku', ?)"
 	a, other := newSession(b, db, "A"), newSession(b, db, "B")
@@ -62,5 +62,5 @@ func leavesItsRow(b *lab.Testbed) lab.Observation {
 	b.Require(errno(err) == errDuplicate, "B is told 1062")
 	b.Evidence(lab.Answer, errno(err), "was-told", "who", "B", "answer", err)
 	b.Evidence(lab.Served, b.Int("mysql", db, "SELECT COUNT(*) FROM locks WHERE owner = 'A'"), "row-is-left")
-	return lab.Blocks.Seen()
+	return lab.Blocks
 }

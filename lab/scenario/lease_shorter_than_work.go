@@ -23,7 +23,7 @@ func leaseShorterThanWork() lab.Scenario {
 			lab.Cases(leaseTime, "redis-rlock"),
 		),
 		Predict: lateWriter,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
 			env := []string{
 				"STOCK_LOCK_SETNX_LEASE=1s", "STOCK_LOCK_WATCHDOG_LEASE=4s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
 			}

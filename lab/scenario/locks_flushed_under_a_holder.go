@@ -38,7 +38,7 @@ func locksFlushed() lab.Scenario {
 			lab.Stated(lab.Safe, oneNodeFlushed, "redlock"),
 		)),
 		Predict: lateWriter,
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			// Node 1 of Redlock has the locks, because other scenarios need the keys of the first Redis.
 			nodes := newNodes(b)
 			if b.Case.Code != "" {
@@ -55,9 +55,9 @@ func locksFlushed() lab.Scenario {
 				other := b.Sell(apps[1], "B", lab.Request{Wait: lab.Once()})
 				b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
 				if j := b.Judge(); j.Lost() || other.Outcome != loadtest.Busy {
-					return lab.Oversells.Seen()
+					return lab.Oversells
 				}
-				return lab.Safe.Seen()
+				return lab.Safe
 			case b.Case.Strategy == "redlock":
 				nodes.flush(len(nodes.clients))
 			case b.Case.Variant == evictedDeaf:
@@ -131,7 +131,7 @@ func evict(b *lab.Testbed, c *redis.Client, key string) {
 }
 
 // flushedNaively deletes A's key while A works under a correct lock.
-func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
+func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Outcome {
 	a, next := newNaiveLockAt(b, "A", c, longLease), newNaiveLockAt(b, "B", c, longLease)
 	a.mustTake()
 	if b.Case.Variant == evicted {
@@ -146,5 +146,5 @@ func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
 	if inside {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

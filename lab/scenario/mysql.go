@@ -103,7 +103,7 @@ func (s *naiveSale) write() {
 func (s *naiveSale) commit() { s.do("COMMIT") }
 
 // verdict compares the orders with the stock that is left.
-func (s *naiveShop) verdict() lab.Observation {
+func (s *naiveShop) verdict() lab.Outcome {
 	left := s.b.Int(s.server, s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
 	sold := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders")
 	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial",
@@ -113,9 +113,9 @@ func (s *naiveShop) verdict() lab.Observation {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
 	}
 	if sold != s.initial-left {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // The errors of MySQL and MariaDB that scenarios look for.

@@ -24,7 +24,7 @@ func oldNodeAdopted() lab.Scenario {
 }
 
 // reconnect breaks A's connection, and A begins a new session while the node of the old one still exists.
-func reconnect(b *lab.Testbed) lab.Observation {
+func reconnect(b *lab.Testbed) lab.Outcome {
 	const guid = "_c_guid-of-A-lock-"
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
 	old := newQueuerFor(b, "A", p.Addr(), 2*time.Second)
@@ -61,5 +61,5 @@ func reconnect(b *lab.Testbed) lab.Observation {
 	if believes && has {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

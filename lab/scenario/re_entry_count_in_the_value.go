@@ -21,14 +21,14 @@ func reEntryCount() lab.Scenario {
 			byHand("naive", lab.Oversells, "json-get-then-set"),
 			byHand("fixed", lab.Safe, "a-hash-and-a-script"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code == "fixed" {
 				a, other := hashLock{b, "A", "process-1:1"}, hashLock{b, "B", "process-2:1"}
 				b.Require(a.enter(short) == 1, "A gets the lock")
 				b.Eventually("A's lease ends, and B gets the lock", func() bool { return other.enter(long) == 1 })
 				b.Require(a.enter(long) == 0, "A does not enter again")
 				b.Evidence(lab.Hold, nil, "re-entry-is-refused")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			a, other := jsonLock{b, "A", "process-1:1"}, jsonLock{b, "B", "process-2:1"}
 			var found holder

@@ -18,7 +18,7 @@ func laggingReplica() lab.Scenario {
 			byHand("naive", lab.Oversells, "reads-the-replica"),
 			byHand("fixed", lab.Safe, "reads-the-master"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			stock, orders := b.SKU+"-stock", b.SKU+"-orders"
 			master := b.Redis()
 			b.Must("SET", master.Set(b.Ctx, stock, 1, lab.Patience).Err())
@@ -56,9 +56,9 @@ func laggingReplica() lab.Scenario {
 			b.Evidence(lab.Balance, left, "balance", "initial", 1, "sold", len(read), "left", left)
 			if second && read[0] == read[1] {
 				b.Evidence(lab.Pair, read, "both-sold", "one", "A", "other", "B", "read", read[0])
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

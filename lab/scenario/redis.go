@@ -95,7 +95,7 @@ func (l *naiveLock) unlock(ctx context.Context) error {
 }
 
 // bothSell makes two holders of one lock sell the last unit: read, read, write, write.
-func bothSell(b *lab.Testbed, one, other string) lab.Observation {
+func bothSell(b *lab.Testbed, one, other string) lab.Outcome {
 	c, stock := b.Redis(), b.SKU+"-stock"
 	b.Must("SET", c.Set(b.Ctx, stock, 1, lab.Patience).Err())
 	read := func(who string) int {
@@ -112,7 +112,7 @@ func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 	b.Require(first == second, "both read the same")
 	b.Evidence(lab.Pair, []string{one, other}, "both-sold", "one", one, "other", other, "read", first)
 	b.Evidence(lab.Balance, nil, "balance", "initial", 1, "sold", 2, "left", read("redis"))
-	return lab.Oversells.Seen()
+	return lab.Oversells
 }
 
 // readOf returns the event of a read by the lab's own code, just now, with the units that it read.

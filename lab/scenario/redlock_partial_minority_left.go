@@ -23,7 +23,7 @@ func redlockMinorityLeft() lab.Scenario {
 			},
 			lab.Stated(lab.Safe, "", "redlock"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			nodes := newNodes(b)
 			env := nodes.behindProxies()
 			if b.Case.Code != "" {
@@ -43,9 +43,9 @@ func redlockMinorityLeft() lab.Scenario {
 			reply := next.Reply()
 			b.Evidence(lab.Waited, next.Took(), "answered-b-after", "after", next.Took())
 			if b.Judge(); reply.Outcome == loadtest.Accepted {
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
-			return lab.Delayed(lab.Patience)
+			return b.Delayed(lab.Patience)
 		},
 	}
 }
@@ -57,7 +57,7 @@ func (n *nodes) killTwo() {
 }
 
 // minorityNaively makes A get two of five nodes and keep them. Then B asks, with code that releases a minority.
-func (n *nodes) minorityNaively(lease time.Duration) lab.Observation {
+func (n *nodes) minorityNaively(lease time.Duration) lab.Outcome {
 	b := n.b
 	a := newNaiveRedlockBehindProxies(n, lease)
 	_, cut := n.trap(wire.Cut, "request-is-lost")
@@ -85,7 +85,7 @@ func (n *nodes) minorityNaively(lease time.Duration) lab.Observation {
 	after := time.Since(from)
 	b.Evidence(lab.Waited, after, "let-in-on-try", "after", after, "try", tries)
 	if tries == 1 {
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
-	return lab.Delayed(after)
+	return b.Delayed(after)
 }

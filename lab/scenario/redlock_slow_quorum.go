@@ -22,7 +22,7 @@ func redlockSlowQuorum() lab.Scenario {
 			[]lab.Case{byHand("naive", lab.Oversells, "counts-votes")},
 			lab.Stated(lab.Refuses, "", "redlock"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			nodes := newNodes(b)
 			env := nodes.behindProxies()
 			if b.Case.Code == "naive" {
@@ -36,9 +36,9 @@ func redlockSlowQuorum() lab.Scenario {
 			late(b)
 			reply := a.Reply()
 			if b.Judge(); reply.Outcome == loadtest.Failed && reply.Problem == "backend_down" {
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -69,7 +69,7 @@ func (n *nodes) slow() (late func(*lab.Testbed)) {
 	}
 }
 
-func slowNaive(b *lab.Testbed, n *nodes) lab.Observation {
+func slowNaive(b *lab.Testbed, n *nodes) lab.Outcome {
 	const lease = 2 * time.Second
 	first, second := newNaiveRedlockBehindProxies(n, lease), newNaiveRedlock(n, longLease)
 	late := n.slow()
@@ -96,5 +96,5 @@ func slowNaive(b *lab.Testbed, n *nodes) lab.Observation {
 	if a.ok && ok {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

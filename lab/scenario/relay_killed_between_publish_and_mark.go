@@ -17,7 +17,7 @@ func relayKilled() lab.Scenario {
 			byHand("fixed", lab.Safe, "publishes-then-marks-inbox"),
 			ours(lab.Safe, ""),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != lab.OrderService {
 				return emptyTheOutbox(b)
 			}
@@ -26,7 +26,7 @@ func relayKilled() lab.Scenario {
 			r.Stock("", 5)
 			b.Sprung(held, "published-not-marked")
 			if !slices.Contains(r.receiver.Numbers(""), 1) {
-				return lab.Loses.Seen() // the event was recorded as sent, and was not
+				return lab.Loses // the event was recorded as sent, and was not
 			}
 			b.Kill(r.first)
 			r.Proxy().Cut() // as the kernel does with the connections of a dead process
@@ -40,7 +40,7 @@ func relayKilled() lab.Scenario {
 
 // emptyTheOutbox sells two units and writes their events to a table in the same transactions. A relay dies between
 // sending the first event and recording that it was sent. The next relay continues.
-func emptyTheOutbox(b *lab.Testbed) lab.Observation {
+func emptyTheOutbox(b *lab.Testbed) lab.Outcome {
 	db := newTables(b,
 		"outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)",
 		"mails (event INT)",
@@ -76,9 +76,9 @@ func emptyTheOutbox(b *lab.Testbed) lab.Observation {
 	b.Evidence(lab.Served, mails, "mails-of-sales", "mails", mails, "sales", 2)
 	switch {
 	case mails < 2:
-		return lab.Loses.Seen()
+		return lab.Loses
 	case mails > 2:
-		return lab.Duplicates.Seen()
+		return lab.Duplicates
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -35,7 +35,7 @@ func (r *relays) await(b *lab.Testbed, suffix string) {
 
 // verdict judges which of the events 1 to last were sent to the consumer, and in which order, as its inbox takes them:
 // delivery is at least once.
-func (r *relays) verdict(last uint64) lab.Observation {
+func (r *relays) verdict(last uint64) lab.Outcome {
 	got := once(r.receiver.Await("", last))
 	_, sound := r.Judge()
 	var want []uint64
@@ -44,13 +44,13 @@ func (r *relays) verdict(last uint64) lab.Observation {
 	}
 	switch {
 	case !sound:
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	case slices.Equal(got, want):
-		return lab.Safe.Seen()
+		return lab.Safe
 	case !slices.IsSorted(got):
-		return lab.Reorders.Seen()
+		return lab.Reorders
 	}
-	return lab.Loses.Seen()
+	return lab.Loses
 }
 
 // once removes repeats.

@@ -25,7 +25,7 @@ func releaseAfterLoss() lab.Scenario {
 			),
 		),
 		Predict: excludes,
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != "" {
 				return releaseNode(b)
 			}
@@ -45,7 +45,7 @@ func releaseAfterLoss() lab.Scenario {
 			}
 			j := b.Judge()
 			if inside && !j.Lost() {
-				return lab.Refuses.Seen() // two had the lock, and the store noticed
+				return lab.Refuses // two had the lock, and the store noticed
 			}
 			return j.Seen()
 		},
@@ -53,7 +53,7 @@ func releaseAfterLoss() lab.Scenario {
 }
 
 // releaseNode expires A's session. Then B creates the node again, and A releases in a new session.
-func releaseNode(b *lab.Testbed) lab.Observation {
+func releaseNode(b *lab.Testbed) lab.Outcome {
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
 	a := newQueuerFor(b, "A", p.Addr(), time.Second)
 	next, third := newQueuer(b, "B", addr), newQueuer(b, "C", addr)
@@ -88,5 +88,5 @@ func releaseNode(b *lab.Testbed) lab.Observation {
 		return bothSell(b, "B", "C")
 	}
 	b.Evidence(lab.Answer, nil, "third-is-kept-out")
-	return lab.Safe.Seen()
+	return lab.Safe
 }

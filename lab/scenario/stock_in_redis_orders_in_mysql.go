@@ -23,7 +23,7 @@ func stockInRedis() lab.Scenario {
 			byHand("fixed", lab.Safe, "deducts-and-queues-in-one-script"),
 			byHand("fixed", lab.Safe, "one-transaction"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Variant == "one-transaction" {
 				return sellInOneTransaction(b)
 			}
@@ -136,7 +136,7 @@ func (f *flashSale) inOneScript() {
 }
 
 // verdict compares the orders with the stock.
-func (f *flashSale) verdict() lab.Observation {
+func (f *flashSale) verdict() lab.Outcome {
 	left, err := f.redis.Get(f.b.Ctx, f.stock).Int64()
 	f.b.Must("GET", err)
 	orders := f.b.Int("mysql", f.db, "SELECT COUNT(*) FROM orders")
@@ -144,15 +144,15 @@ func (f *flashSale) verdict() lab.Observation {
 	switch {
 	case orders+left > 1:
 		f.b.Evidence(lab.Pair, nil, "two-orders-for-a-unit")
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	case orders+left < 1:
-		return lab.Loses.Seen()
+		return lab.Loses
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // sellInOneTransaction has stock and orders in one database. The connection of A breaks between the two statements.
-func sellInOneTransaction(b *lab.Testbed) lab.Observation {
+func sellInOneTransaction(b *lab.Testbed) lab.Outcome {
 	shop := newNaiveShop(b, 1)
 	const deduct = "UPDATE stock SET quantity = quantity - 1 WHERE sku = 'sku' AND quantity >= 1"
 	a, c := newSession(b, shop.db, "A"), newSession(b, shop.db, "C")

@@ -18,7 +18,7 @@ func threadID() lab.Scenario {
 			byHand("naive", lab.Oversells, "thread-id"),
 			byHand("fixed", lab.Safe, "process-uuid-and-thread-id"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const thread = "1"
 			first, second := thread, thread
 			if b.Case.Code == "fixed" {
@@ -44,7 +44,7 @@ func threadID() lab.Scenario {
 			if inside {
 				return bothSell(b, "A", "B")
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -11,7 +11,7 @@ func transactionIsNoLock() lab.Scenario {
 			byHand("naive", lab.Oversells, "repeatable-read"),
 			byHand("fixed", lab.Safe, "for-update"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			level := "" // REPEATABLE READ
 			if b.Case.Variant == "read-committed" {
 				level = "READ COMMITTED"

@@ -22,7 +22,7 @@ func watchdogOutlives() lab.Scenario {
 			byHand("naive", lab.Blocks, "renews-whatever-is-there"),
 			byHandWithin(lease, "fixed", "stops-before-it-unlocks"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Variant == "renews-whatever-is-there" {
 				return renewsAnothers(b, lease)
 			}
@@ -55,7 +55,7 @@ func newNaiveWatchdog(b *lab.Testbed, l *naiveLock) *naiveWatchdog {
 }
 
 // unlockFails cuts the request by which A releases its lock.
-func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
+func unlockFails(b *lab.Testbed, lease time.Duration) lab.Outcome {
 	p := b.Proxy(lab.NeedRedis)
 	a := newNaiveLockAt(b, "A", b.RedisAt(p.Addr()), lease)
 	a.mustTake()
@@ -76,7 +76,7 @@ func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 }
 
 // renewsAnothers makes A unlock while its watchdog goes on. Then B takes the lock and dies.
-func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
+func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Outcome {
 	a, dead := newNaiveLock(b, "A", lease), newNaiveLock(b, "B", lease)
 	a.mustTake()
 	dog := newNaiveWatchdog(b, a)
@@ -87,7 +87,7 @@ func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
 }
 
 // waitsForWatchdog waits for the lock for two leases.
-func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease time.Duration) lab.Observation {
+func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease time.Duration) lab.Outcome {
 	b.TTL(b.SKU)
 	before := dog.renewed.Load()
 	patient, cancel := context.WithTimeout(b.Ctx, 2*lease)
@@ -97,9 +97,9 @@ func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease 
 	after := time.Since(from)
 	if ok {
 		b.Evidence(lab.Waited, after, "next-was-let-in", "after", after)
-		return lab.Delayed(after)
+		return b.Delayed(after)
 	}
 	b.TTL(b.SKU)
 	b.Evidence(lab.Waited, after, "watchdog-goes-on", "after", after, "times", dog.renewed.Load()-before)
-	return lab.Blocks.Seen()
+	return lab.Blocks
 }
