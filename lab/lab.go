@@ -78,8 +78,8 @@ type Scenario struct {
 	Predict func(Case, StrategyPromise) Forecast
 	// Run forces the failure for one case and returns what was seen. It may stop half-way: see Testbed.
 	Run func(*Testbed) Outcome
-	// Together replaces Run for the strategies if one fault can serve all of them at once, and for all cases if there is
-	// no Run. Each case has its Testbed.
+	// Together replaces Run for the strategies if one fault can serve all of them at once, and for all cases if there
+	// is no Run. Each case has its Testbed.
 	Together func([]*Testbed) []Outcome
 
 	// The other fields come from a catalogue of texts: see Describe.

@@ -49,7 +49,7 @@ type Testbed struct {
 	epoch   uint64
 	redis   *redis.Client
 	after   time.Duration // see Delayed
-	closers []func() // last first
+	closers []func()      // last first
 
 	timeline Timeline
 
@@ -166,7 +166,7 @@ func (b *Testbed) TTL(key string) time.Duration {
 		shown = fmt.Sprint(int64(ttl))
 	}
 	b.prove(Served, ttl.Milliseconds(), say("says.pttl", "key", key, "ttl", shown))
-	b.Statement("redis", fmt.Sprintf("PTTL %s = %s", key, shown))
+	b.Statement("redis", "", fmt.Sprintf("PTTL %s = %s", key, shown))
 	return ttl
 }
 
@@ -210,7 +210,7 @@ func (b *Testbed) Exec(lane string, on interface {
 ) {
 	_, err := on.Exec(query, args...)
 	b.Must(query, err)
-	b.Statement(lane, query)
+	b.Statement(lane, "mysql", query)
 }
 
 // Int runs a query for one number and records both in the timeline.
@@ -219,7 +219,7 @@ func (b *Testbed) Int(lane string, on interface {
 }, query string, args ...any,
 ) (n int64) {
 	b.Must(query, on.QueryRow(query, args...).Scan(&n))
-	b.Statement(lane, fmt.Sprintf("%s = %d", query, n))
+	b.Statement(lane, "mysql", fmt.Sprintf("%s = %d", query, n))
 	return n
 }
 
@@ -259,37 +259,13 @@ func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
 // Note records an action or observation of this moment in a lane of the timeline.
 func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key, pairs...)) }
 
-// Statement records a statement or a command that was just run. It is not translated.
-func (b *Testbed) Statement(lane, text string) {
-	b.timeline.Record(CaseEvent{Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
-}
-
-// serverOf returns the server to which a client sends a statement, or "" if none is known.
-func (b *Testbed) serverOf(client, statement string) string {
-	servers := []string{"redis", "mysql", "zookeeper", "galera", "replica", "node", "store", "lock", "wire"}
-	name := strings.TrimRight(client, "- 0123456789")
-	if slices.Contains(servers, name) || strings.HasPrefix(client, "app-") {
-		return ""
+// Statement records a statement or a command that was just run, and the server to which the client in that lane sent
+// it. It is not translated. A server sends its own to nobody.
+func (b *Testbed) Statement(lane, to, text string) {
+	if b.Stack().Server(lane) != nil {
+		to = ""
 	}
-	verb, _, _ := strings.Cut(statement, " ")
-	second := ""
-	if words := strings.Fields(statement); len(words) > 1 {
-		second = words[1]
-	}
-	switch verb {
-	case "SELECT", "UPDATE", "INSERT", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "CREATE", "START":
-		return "mysql"
-	case "SET":
-		if second == "TRANSACTION" || second == "SESSION" || strings.HasPrefix(second, "innodb") {
-			return "mysql"
-		}
-		return "redis"
-	case "GET", "DEL", "PTTL", "DECR", "EVAL", "FLUSHALL":
-		return "redis"
-	case "delete", "create", "exists":
-		return "zookeeper"
-	}
-	return ""
+	b.EventSaying(CaseEvent{Lane: lane, Kind: Note, To: to}, text)
 }
 
 // Interval records an event that lasted from from until now.

@@ -37,7 +37,7 @@ func clientMadeTwice() lab.Scenario {
 			node := old.dir + "/lock"
 			_, err := old.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			b.Must("create", err)
-			b.Statement("A", "create "+node)
+			b.Statement("A", "zookeeper", "create "+node)
 			if b.Case.Code == "fixed" {
 				old.conn.Close()
 				b.Note("A", "session-is-closed")

@@ -23,7 +23,7 @@ func existsWatch() lab.Scenario {
 		Run: func(b *lab.Testbed) lab.Outcome {
 			watchTooLate(b)
 			left := countWatches(b)
-			b.Statement("zookeeper", fmt.Sprintf("wchp: %d", left))
+			b.Statement("zookeeper", "", fmt.Sprintf("wchp: %d", left))
 			b.Evidence(lab.Served, left, "watches-left", "times", lateWatches, "left", left)
 			if left >= lateWatches {
 				return lab.Leaks

@@ -136,7 +136,7 @@ func killMaster(beds []*lab.Testbed, x *server.Sentinels, apps []*lab.App) *serv
 func keysAbout(b *lab.Testbed, server *server.Server) {
 	keys, err := b.RedisAt(server.Addr).Keys(b.Ctx, "*"+b.SKU+"*").Result()
 	b.Must("KEYS on "+server.Name, err)
-	b.Statement(server.Name, fmt.Sprintf("KEYS *sku* = %d", len(keys)))
+	b.Statement(server.Name, "", fmt.Sprintf("KEYS *sku* = %d", len(keys)))
 }
 
 // unacknowledged makes each A try a lock that no replica acknowledges.
@@ -215,6 +215,6 @@ func lockAndWait(b *lab.Testbed, addr string) {
 		return nil
 	})
 	b.Must("A: lock", err)
-	b.Statement("A", fmt.Sprintf("SET NX: %t, WAIT 1: %v", set.Val(), wait.Val()))
+	b.Statement("A", "redis", fmt.Sprintf("SET NX: %t, WAIT 1: %v", set.Val(), wait.Val()))
 	b.Require(set.Val() && wait.Val() == int64(1), "one replica has acknowledged the lock of A")
 }

@@ -34,7 +34,7 @@ func getThenDel() lab.Scenario {
 			b.Eventually("A's lease ends, and B gets the lock", second.takes)
 			if b.Case.Code == "naive" {
 				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
-				b.Statement("A", "DEL")
+				b.Statement("A", "redis", "DEL")
 			} else {
 				b.Must("unlock", a.unlock(b.Ctx))
 				b.Note("A", "compare-and-delete")

@@ -19,21 +19,20 @@ func holderKilled() lab.Scenario {
 		Predict: freed,
 		Run:     leavesItsRow,
 		Together: func(beds []*lab.Testbed) []lab.Outcome {
-			apps := make([][]*lab.App, len(beds))
-			for i, b := range beds {
-				apps[i] = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s") // the same instances for all
+			var apps []*lab.App // the same for all
+			for _, b := range beds {
+				apps = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s")
 				b.Stock(2)
 			}
-			for i, b := range beds {
-				b.BeginPaused(apps[i][0], "A", lab.BeforeWrite, lab.Request{})
+			for _, b := range beds {
+				b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 			}
-			killed := lab.KillFor(beds, apps[0][0])
-			for i, b := range beds {
-				b.Watch(apps[i][1])
-				b.Begin(apps[i][1], "B", lab.Request{Wait: lab.For(lab.Patience)})
+			killed := lab.KillFor(beds, apps[0])
+			for _, b := range beds {
+				b.Watch(apps[1])
+				b.Begin(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			}
-			seen := make([]lab.Outcome, len(beds))
-			for i, b := range beds {
+			return lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 				next := b.Calls()[1]
 				if reply := next.Reply(); reply.Outcome != loadtest.Accepted {
 					b.Fatalf("%s: B was not let in within %v: %s", b.Case, lab.Patience, lab.Told(reply))
@@ -43,9 +42,8 @@ func holderKilled() lab.Scenario {
 				if b.Judge().Lost() {
 					b.Fatalf("%s: stock was lost", b.Case)
 				}
-				seen[i] = b.Delayed(after)
-			}
-			return seen
+				return b.Delayed(after)
+			})
 		},
 	}
 }

@@ -82,7 +82,7 @@ func (h *handMade) hold(name string) string {
 
 func (h *handMade) free(node string) {
 	h.b.Must("delete", h.q.conn.Delete(node, -1))
-	h.b.Statement("B", "delete "+node)
+	h.b.Statement("B", "zookeeper", "delete "+node)
 }
 
 // exists looks at the node and watches it. The event counts down own, or the latch of the field if own is nil.
@@ -90,7 +90,7 @@ func (h *handMade) exists(node string, own chan struct{}) {
 	found, _, event, err := h.q.conn.ExistsW(node)
 	h.b.Must("exists", err)
 	h.b.Require(found, "the node is there")
-	h.b.Statement("A", "exists "+node)
+	h.b.Statement("A", "zookeeper", "exists "+node)
 	h.b.Go(func(ctx context.Context) {
 		select {
 		case <-event:

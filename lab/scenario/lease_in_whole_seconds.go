@@ -80,6 +80,6 @@ func setFor(b *lab.Testbed, who, unit string, n int64) (bool, error) {
 	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
-	b.Statement(who, fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
+	b.Statement(who, "redis", fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
 	return err == nil, err
 }

@@ -7,8 +7,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// leaseTime is the variant of Redisson's tryLock(waitTime, leaseTime), which many believe to be renewed. Its manual says
-// otherwise: https://redisson.pro/docs/data-and-services/locks-and-synchronizers/.
+// leaseTime is the variant of Redisson's tryLock(waitTime, leaseTime), which many believe to be renewed. Its manual
+// says otherwise: https://redisson.pro/docs/data-and-services/locks-and-synchronizers/.
 const leaseTime = "a-lease-time-ignores-the-loss"
 
 func leaseShorterThanWork() lab.Scenario {

@@ -45,7 +45,7 @@ func buyOnce(b *lab.Testbed, l *naiveLock) (err error) {
 	unlock := func() {
 		if b.Case.Variant == "finally-deletes-the-key" {
 			b.Must("DEL", l.redis.Del(b.Ctx, l.key).Err())
-			b.Statement("B", "DEL")
+			b.Statement("B", "redis", "DEL")
 			return
 		}
 		n, e := l.redis.Eval(b.Ctx, compareAndDelete, []string{l.key}, l.token).Int()

@@ -79,7 +79,7 @@ func locksFlushed() lab.Scenario {
 func (n *nodes) flush(number int) {
 	for i, c := range n.clients[:number] {
 		flushAll(n.b, c)
-		n.b.Statement(n.name(i), "FLUSHALL")
+		n.b.Statement(n.name(i), "", "FLUSHALL")
 	}
 }
 
@@ -104,7 +104,7 @@ func flushAll(b *lab.Testbed, c *redis.Client) {
 func evict(b *lab.Testbed, c *redis.Client, key string) {
 	set := func(name, value string) {
 		b.Must("CONFIG SET", c.ConfigSet(b.Ctx, name, value).Err())
-		b.Statement("redis", "CONFIG SET "+name+" "+value)
+		b.Statement("redis", "", "CONFIG SET "+name+" "+value)
 	}
 	b.Defer(func() {
 		_ = c.ConfigSet(b.Ctx, "maxmemory", "0").Err()
@@ -138,7 +138,7 @@ func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Outcome {
 		evict(b, c, b.SKU)
 	} else {
 		flushAll(b, c)
-		b.Statement("redis", "FLUSHALL")
+		b.Statement("redis", "", "FLUSHALL")
 	}
 	inside := next.takes()
 	b.Evidence(lab.Hold, []bool{true, inside}, "both-hold", "a", true, "b", inside)

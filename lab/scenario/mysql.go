@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -71,8 +70,7 @@ func (s *naiveSale) tryRead(ctx context.Context, locking string) error {
 		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
 		return err
 	}
-	server := cmp.Or(s.on, "mysql")
-	s.b.EventSaying(readOf(s.who, server, int(s.seen)), fmt.Sprintf("%s = %d", query, s.seen))
+	s.b.EventSaying(readOf(s.who, s.on, int(s.seen)), fmt.Sprintf("%s = %d", query, s.seen))
 	return nil
 }
 
@@ -96,7 +94,7 @@ func (s *naiveSale) write() {
 	s.b.Must(s.who+": UPDATE", err)
 	_, err = s.ExecContext(s.b.Ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
 	s.b.Must(s.who+": INSERT", err)
-	e := writeOf(s.who, cmp.Or(s.on, "mysql"), int(s.seen-1))
+	e := writeOf(s.who, s.on, int(s.seen-1))
 	s.b.EventSaying(e, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
 }
 
@@ -104,10 +102,7 @@ func (s *naiveSale) commit() { s.do("COMMIT") }
 
 // verdict compares the orders with the stock that is left.
 func (s *naiveShop) verdict() lab.Outcome {
-	left := s.b.Int(s.server, s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
-	sold := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders")
-	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial",
-		s.initial, "sold", sold, "left", left)
+	sold, left := books(s.b, s.server, s.db, s.initial)
 	same := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
 	if same > 0 {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
@@ -116,6 +111,15 @@ func (s *naiveShop) verdict() lab.Outcome {
 		return lab.Oversells
 	}
 	return lab.Safe
+}
+
+// books records how many orders there are, and what is left of the stock.
+func books(b *lab.Testbed, lane string, db *sql.DB, initial int64) (sold, left int64) {
+	left = b.Int(lane, db, "SELECT quantity FROM stock WHERE sku = 'sku'")
+	sold = b.Int(lane, db, "SELECT COUNT(*) FROM orders")
+	b.Evidence(lab.Balance, map[string]int64{"initial": initial, "sold": sold, "left": left}, "balance", "initial",
+		initial, "sold", sold, "left", left)
+	return sold, left
 }
 
 // The errors of MySQL and MariaDB that scenarios look for.
@@ -149,7 +153,7 @@ type session struct {
 	b   *lab.Testbed
 	who string
 	id  int64
-	on  string // the server, for the timeline; "": of the statement
+	on  string // the server, for the timeline
 }
 
 // newSession opens a session. It is closed at the end of the case.
@@ -157,7 +161,7 @@ func newSession(b *lab.Testbed, db *sql.DB, who string) *session {
 	conn, err := db.Conn(b.Ctx)
 	b.Must(who+": connect", err)
 	b.Defer(func() { _ = conn.Close() })
-	s := &session{Conn: conn, b: b, who: who}
+	s := &session{Conn: conn, b: b, who: who, on: "mysql"}
 	b.Must("CONNECTION_ID", conn.QueryRowContext(b.Ctx, "SELECT CONNECTION_ID()").Scan(&s.id))
 	return s
 }
@@ -180,11 +184,7 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
 		return err
 	}
-	if s.on == "" {
-		s.b.Statement(s.who, query)
-		return nil
-	}
-	s.b.EventSaying(lab.CaseEvent{At: time.Now(), Lane: s.who, Kind: lab.Note, To: s.on}, query)
+	s.b.Statement(s.who, s.on, query)
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (s *session) transaction(look *sql.DB, column string) (n int64) {
 		s.b.Must(query, err)
 		return true
 	})
-	s.b.Statement("mysql", fmt.Sprintf("%s = %d", query, n))
+	s.b.Statement("mysql", "", fmt.Sprintf("%s = %d", query, n))
 	return n
 }
 

@@ -77,7 +77,7 @@ func (q *naiveQueue) enter(who string) bool {
 	if !ok {
 		q.b.Must("RPUSH", q.c.RPush(q.b.Ctx, q.key+"-queue", who).Err())
 	}
-	q.b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+	q.b.Statement(who, "redis", fmt.Sprintf("SET NX: %t", ok))
 	return ok
 }
 

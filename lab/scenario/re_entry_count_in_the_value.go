@@ -67,7 +67,7 @@ func (l jsonLock) lock(lease time.Duration) bool {
 	l.b.Must("JSON", err)
 	ok, err := l.b.Redis().SetNX(l.b.Ctx, l.b.SKU, value, lease).Result()
 	l.b.Must("SET NX", err)
-	l.b.Statement(l.who, fmt.Sprintf("SET NX: %t", ok))
+	l.b.Statement(l.who, "redis", fmt.Sprintf("SET NX: %t", ok))
 	return ok
 }
 
@@ -85,5 +85,5 @@ func (l jsonLock) set(h holder, lease time.Duration) {
 	value, err := json.Marshal(h)
 	l.b.Must("JSON", err)
 	l.b.Must("SET", l.b.Redis().Set(l.b.Ctx, l.b.SKU, value, lease).Err())
-	l.b.Statement(l.who, "SET "+string(value))
+	l.b.Statement(l.who, "redis", "SET "+string(value))
 }

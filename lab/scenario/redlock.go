@@ -90,7 +90,7 @@ func (n *nodes) holders(key string) {
 		value, err := c.Get(n.b.Ctx, n.key).Result()
 		if errors.Is(err, redis.Nil) {
 			seen = append(seen, "–")
-			n.b.Statement(n.name(i), "GET: nil")
+			n.b.Statement(n.name(i), "", "GET: nil")
 			continue
 		}
 		n.b.Must("GET", err)
@@ -98,7 +98,7 @@ func (n *nodes) holders(key string) {
 			values[value] = fmt.Sprintf("value %d", len(values)+1)
 		}
 		seen = append(seen, fmt.Sprintf("%d: %s", i+1, values[value]))
-		n.b.Statement(n.name(i), "GET: "+values[value])
+		n.b.Statement(n.name(i), "", "GET: "+values[value])
 	}
 	n.b.Evidence(lab.Served, seen, key, "values", strings.Join(seen, ", "))
 }

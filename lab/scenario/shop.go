@@ -64,7 +64,7 @@ func rowIsWaitedFor(b *lab.Testbed, who string) {
 // count runs a query for one number in the session and records both.
 func (s *session) count(query string, args ...any) (n int64) {
 	s.b.Must(query, s.QueryRowContext(s.b.Ctx, query, args...).Scan(&n))
-	s.b.Statement(s.who, fmt.Sprintf("%s = %d", query, n))
+	s.b.Statement(s.who, s.on, fmt.Sprintf("%s = %d", query, n))
 	return n
 }
 

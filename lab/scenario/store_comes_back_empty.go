@@ -108,7 +108,7 @@ func seedsAgain(b *lab.Testbed) lab.Outcome {
 	sold := 0
 	sell := func(c *redis.Client, who string) {
 		b.Must("SET NX", c.SetNX(b.Ctx, "stock", emptyUnits, 0).Err())
-		b.Statement(who, fmt.Sprintf("SET stock %d NX", emptyUnits))
+		b.Statement(who, "redis", fmt.Sprintf("SET stock %d NX", emptyUnits))
 		for range emptyUnits {
 			const decrement = `if tonumber(redis.call('GET', KEYS[1])) < 1 then return -1 end
 				return redis.call('DECR', KEYS[1])`
@@ -119,7 +119,7 @@ func seedsAgain(b *lab.Testbed) lab.Outcome {
 				continue
 			}
 			sold++
-			b.Statement(who, fmt.Sprintf("DECR stock = %d", left))
+			b.Statement(who, "redis", fmt.Sprintf("DECR stock = %d", left))
 		}
 	}
 	sell(b.RedisAt(b.Server(lab.NeedRedis).Addr), "A")

@@ -27,7 +27,7 @@ func threadID() lab.Scenario {
 			enters := func(who, id string) bool {
 				ok, err := b.Redis().SetNX(b.Ctx, b.SKU, id, longLease).Result()
 				b.Must("SET NX", err)
-				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+				b.Statement(who, "redis", fmt.Sprintf("SET NX: %t", ok))
 				if ok {
 					return true
 				}

@@ -24,7 +24,7 @@ func unlockFromACallback() lab.Scenario {
 				b.Evidence(lab.Answer, nil, "was-told", "who", "A", "answer", errNotLocked)
 				before := b.TTL(b.SKU)
 				b.Must("PEXPIRE", b.Redis().PExpire(b.Ctx, b.SKU, 2*before).Err())
-				b.Statement("A", "PEXPIRE")
+				b.Statement("A", "redis", "PEXPIRE")
 				b.Note("A", "watchdog-renews-it")
 			}
 			if other.enter(lab.Patience) == 1 {

@@ -69,7 +69,7 @@ func zkNodeTypes() lab.Scenario {
 			}
 			a.conn.Close()
 			left := other.line()
-			b.Statement("zookeeper", fmt.Sprintf("ls: %v", left))
+			b.Statement("zookeeper", "", fmt.Sprintf("ls: %v", left))
 			b.Evidence(lab.Served, left, "left-after-the-session", "nodes", fmt.Sprint(left))
 			if len(left) > 0 {
 				return lab.Blocks

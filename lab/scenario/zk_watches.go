@@ -70,7 +70,7 @@ func (w *watched) watch() (value string, event <-chan zk.Event) {
 func (w *watched) set(value int) {
 	_, err := w.other.conn.Set(w.node, fmt.Append(nil, value), -1)
 	w.b.Must("set", err)
-	w.b.Statement("B", fmt.Sprintf("set %d", value))
+	w.b.Statement("B", "zookeeper", fmt.Sprintf("set %d", value))
 }
 
 // heard reports whether there is an event, and notes it.
@@ -78,7 +78,7 @@ func (w *watched) heard(event <-chan zk.Event) bool {
 	select {
 	case e, ok := <-event:
 		if ok {
-			w.b.Statement("A", e.Type.String())
+			w.b.Statement("A", "", e.Type.String())
 		}
 		return ok
 	default:

@@ -64,7 +64,7 @@ func (q *queuer) enter() (node string, err error) {
 // leave deletes a node.
 func (q *queuer) leave(node string) {
 	q.b.Must(q.who+": delete", q.conn.Delete(q.dir+"/"+node, -1))
-	q.b.Statement(q.who, fmt.Sprintf("delete %s", node))
+	q.b.Statement(q.who, "zookeeper", fmt.Sprintf("delete %s", node))
 }
 
 // line returns the nodes of the queue, in order.
