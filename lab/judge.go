@@ -16,12 +16,20 @@ func (b *Testbed) Stock(units int64) {
 
 // anyApp returns the first instance that answers.
 func (b *Testbed) anyApp() *App {
-	for _, app := range b.apps {
-		if !app.frozen && app.Pid() != 0 {
-			return app
-		}
+	if app, ok := answering(b.apps); ok {
+		return app
 	}
 	return b.Apps(1)[0]
+}
+
+// answering returns the first of apps that is neither frozen nor dead.
+func answering(apps []*App) (app *App, ok bool) {
+	for _, app := range apps {
+		if !app.frozen && app.Pid() != 0 {
+			return app, true
+		}
+	}
+	return nil, false
 }
 
 // A Judgement is the verdict on a case, with the stock and the orders that are its basis.

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -171,38 +170,6 @@ func TestNobodySweepsBesideAShop(t *testing.T) {
 	for _, c := range report.Cells {
 		if c.Failed != "" {
 			t.Errorf("%s: %s", c.Scenario, c.Failed)
-		}
-	}
-}
-
-// Instances at two nodes of a cluster are ready, although one of them refuses to sell. The first one is asked for the
-// books.
-func TestTwoNodesOfACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	at := func(b *Testbed, i int, declared bool) *App {
-		return b.Apps(1, "STOCK_MYSQL_DSN=root@tcp("+b.Proxy(Node(i)).Addr()+")/stock",
-			fmt.Sprintf("STOCK_MYSQL_SINGLE_WRITER=%t", declared))[0]
-	}
-	two := probe("two", func(b *Testbed) Outcome {
-		first, second := at(b, 1, true), at(b, 2, false)
-		b.Stock(2)
-		b.Require(b.Sell(first, "A", Request{}).Outcome == loadtest.Accepted, "the one sells")
-		b.Require(b.Sell(second, "B", Request{}).Problem == "backend_down", "the other does not")
-		all, err := second.Backends(b.Ctx)
-		b.Must("/readyz", err)
-		b.Require(SeveralWriters(all["mysql"]), "and says why")
-		return b.Judge().Seen()
-	}, Case{Strategy: "atomic", Store: "mysql", Want: Forecast{Outcome: Safe}})
-	two.Needs = []Need{NeedRedis, NeedMySQL, NeedGalera}
-	for _, c := range run(t, Options{Scenarios: []Scenario{two}}).Cells {
-		switch {
-		case c.Skipped != "" && os.Getenv("REQUIRE_BACKENDS") != "1":
-			t.Skip(c.Skipped)
-		case !c.AsPredicted:
-			t.Errorf("%s: %s", c.Scenario, c.Verdict())
 		}
 	}
 }

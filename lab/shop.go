@@ -2,7 +2,6 @@ package lab
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -71,13 +70,8 @@ func (a Ask) With(key string) Ask {
 
 // A Visit is a request to a Shop in progress.
 type Visit struct {
-	Who string // the customer's name in the diagram
-	App *App
-
-	b      *Testbed
-	done   chan struct{}
+	pending
 	record checkout.Record // complete when done is closed
-	noted  bool
 }
 
 // answered describes a reply.
@@ -104,7 +98,7 @@ func answered(r *checkout.Record) (said Text) {
 // Begin sends a request of a customer to an instance, and does not wait for the reply.
 func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 	b := s.b
-	v := &Visit{Who: who, App: app, b: b, done: make(chan struct{})}
+	v := &Visit{pending: b.pending(app, who)}
 	s.visits = append(s.visits, v)
 	a := ask.Ask
 	a.Customer = s.customer(who)
@@ -155,25 +149,9 @@ func short(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Answered reports whether the reply has arrived.
-func (v *Visit) Answered() bool {
-	select {
-	case <-v.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // Reply waits for the reply.
 func (v *Visit) Reply() checkout.Record {
-	select {
-	case <-v.done:
-	case <-time.After(Patience):
-		v.b.Fatalf("%s had no reply within %v", v.Who, Patience)
-	case <-v.b.Ctx.Done():
-		v.b.Fatalf("wait for the reply to %s: %w", v.Who, context.Cause(v.b.Ctx))
-	}
+	v.await()
 	if !v.noted {
 		v.noted = true
 		e := CaseEvent{At: v.record.DoneAt, Lane: v.App.Name, Kind: Answered, Who: v.Who}
@@ -199,13 +177,9 @@ func (v *Visit) Bought() bool { return v.Got().OrderID != "" }
 
 // any returns an instance that answers.
 func (s *Shop) any() *App {
-	for _, app := range s.Apps {
-		if !app.frozen && app.Pid() != 0 {
-			return app
-		}
-	}
-	s.b.Fatalf("no instance of the shop answers")
-	return nil
+	app, ok := answering(s.Apps)
+	s.b.Require(ok, "an instance of the shop answers")
+	return app
 }
 
 // Stock makes units of a SKU available: that of the case with the suffix.

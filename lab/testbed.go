@@ -170,22 +170,17 @@ func (b *Testbed) TTL(key string) time.Duration {
 	return ttl
 }
 
-// DB returns an empty database on MySQL for the lab's own code, with a pool of its own.
-func (b *Testbed) DB() *sql.DB { return b.DBAt(NeedMySQL) }
-
-// DBAt is DB for the first server of a need.
-func (b *Testbed) DBAt(need Need) *sql.DB {
+// DB returns an empty database on the first server of a need for the lab's own code, with a pool of its own.
+func (b *Testbed) DB(need Need) *sql.DB {
 	addr, name := b.Server(need).Addr, fmt.Sprintf("lab_%d", time.Now().UnixNano())
-	_, err := b.OpenDBAt(addr, "").ExecContext(b.Ctx, "CREATE DATABASE "+name)
+	_, err := b.OpenDB(addr, "").ExecContext(b.Ctx, "CREATE DATABASE "+name)
 	b.Must("create a database", err)
-	return b.OpenDBAt(addr, name+"?interpolateParams=true")
+	return b.OpenDB(addr, name+"?interpolateParams=true")
 }
 
-// OpenDB opens a new pool on a database of the server. name may have parameters of the driver.
-func (b *Testbed) OpenDB(name string) *sql.DB { return b.OpenDBAt(b.Server(NeedMySQL).Addr, name) }
-
-// OpenDBAt is OpenDB for a server at host:port, such as a proxy before it.
-func (b *Testbed) OpenDBAt(addr, name string) *sql.DB {
+// OpenDB opens a new pool on a database of the server, or of the proxy, at host:port. name may have parameters of the
+// driver.
+func (b *Testbed) OpenDB(addr, name string) *sql.DB {
 	return b.open("root@tcp(" + addr + ")/" + name)
 }
 

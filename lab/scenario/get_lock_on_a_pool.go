@@ -11,7 +11,7 @@ func getLockOnAPool() lab.Scenario {
 			byHand("fixed", lab.Safe, "one-connection"),
 		},
 		Run: func(b *lab.Testbed) lab.Outcome {
-			program, other := b.DB(), newSession(b, b.ServiceDB(), "B")
+			program, other := b.DB(lab.NeedMySQL), newSession(b, b.ServiceDB(), "B")
 			const get, release = "SELECT GET_LOCK(?, 0)", "SELECT COALESCE(RELEASE_LOCK(?), -1)"
 			name := b.SKU
 			if b.Case.Code == "fixed" {

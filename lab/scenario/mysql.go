@@ -27,7 +27,7 @@ const stockTable = "stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL)"
 // newTables returns a new database with tables. Each is a name with its columns in brackets. The timeline does not show
 // how they were made.
 func newTables(b *lab.Testbed, tables ...string) *sql.DB {
-	db := b.DB()
+	db := b.DB(lab.NeedMySQL)
 	for _, table := range tables {
 		_, err := db.ExecContext(b.Ctx, "CREATE TABLE "+table)
 		b.Must("CREATE TABLE "+table, err)
@@ -197,19 +197,20 @@ func (s *session) inBackground(query string, args ...any) <-chan error {
 
 // waiting waits until the server reports that the session's statement waits for a row.
 func (s *session) waiting(look *sql.DB) {
-	s.b.Eventually(s.who+" waits for a row", func() bool {
+	waitsForARow(s.b, look, s.who, "trx_mysql_thread_id = ?", s.id)
+}
+
+// waitsForARow waits until the server reports that a transaction waits for a row. which selects the transaction.
+func waitsForARow(b *lab.Testbed, look *sql.DB, who, which string, arg any) {
+	b.Eventually(who+" waits for a row", func() bool {
 		time.Sleep(trxIdle)
 		var n int
-		err := look.QueryRowContext(
-			s.b.Ctx,
-			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND "+
-				"trx_mysql_thread_id = ?",
-			s.id,
-		).Scan(&n)
-		s.b.Must("innodb_trx", err)
+		err := look.QueryRowContext(b.Ctx, "SELECT COUNT(*) FROM information_schema.innodb_trx"+
+			" WHERE trx_state = 'LOCK WAIT' AND "+which, arg).Scan(&n)
+		b.Must("innodb_trx", err)
 		return n > 0
 	})
-	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
+	b.Note("mysql", "waits-for-a-row", "who", who)
 }
 
 // commits matches a message with COMMIT, alone or after other statements. \x03 is the protocol's byte before a
@@ -236,13 +237,15 @@ func (s *session) transaction(look *sql.DB, column string) (n int64) {
 	return n
 }
 
-// secondPool opens another pool on the same database.
-func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB { return b.OpenDB(databaseOf(b, db)) }
+// secondPool opens another pool on the same database. parameters are the driver's: "?name=value", or "".
+func secondPool(b *lab.Testbed, db *sql.DB, parameters string) *sql.DB {
+	return b.OpenDB(b.Server(lab.NeedMySQL).Addr, databaseOf(b, db)+parameters)
+}
 
 // behindProxy opens a pool on the same database through a new proxy.
 func behindProxy(b *lab.Testbed, db *sql.DB) (*wire.Proxy, *sql.DB) {
 	p := b.ProxyTo(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
-	return p, b.OpenDBAt(p.Addr(), databaseOf(b, db)+"?interpolateParams=true")
+	return p, b.OpenDB(p.Addr(), databaseOf(b, db)+"?interpolateParams=true")
 }
 
 func databaseOf(b *lab.Testbed, db *sql.DB) (name string) {

@@ -24,7 +24,7 @@ func poolExhaustion() lab.Scenario {
 			b.Exec("mysql", locks, "INSERT INTO stock VALUES (1, 10)")
 			work, enough := locks, 2*time.Second
 			if b.Case.Code == "fixed" {
-				work, enough = secondPool(b, locks), lab.Patience
+				work, enough = secondPool(b, locks, ""), lab.Patience
 			}
 			locks.SetMaxOpenConns(2)
 			a, other := newSession(b, locks, "A"), newSession(b, locks, "B")

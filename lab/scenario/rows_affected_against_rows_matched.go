@@ -73,7 +73,7 @@ func countRows(b *lab.Testbed) lab.Outcome {
 	if b.Case.Variant == matchedRows {
 		found = "true"
 	}
-	pool := b.OpenDB(databaseOf(b, db) + "?interpolateParams=true&clientFoundRows=" + found)
+	pool := secondPool(b, db, "?interpolateParams=true&clientFoundRows="+found)
 	l := &countedLock{
 		b: b,
 		take: "INSERT INTO locks (name, owner, expires_at) VALUES ('sku', ?, NOW() + INTERVAL 1 MINUTE)" +
