@@ -43,27 +43,61 @@ func Once() *time.Duration { return For(0) }
 // For returns the Wait of a request that waits for the lock for up to d.
 func For(d time.Duration) *time.Duration { return &d }
 
-// A Call is a request in progress.
-type Call struct {
+// A pending request has been sent to an instance.
+type pending struct {
 	Who string // A, B, ...: its name in the timeline
-	ID  string // X-Request-Id
 	App *App
 
-	b      *Testbed
+	b     *Testbed
+	done  chan struct{} // closed when the reply has arrived
+	noted bool          // the reply is in the timeline
+}
+
+func (b *Testbed) pending(app *App, who string) pending {
+	return pending{Who: who, App: app, b: b, done: make(chan struct{})}
+}
+
+// Answered reports whether the reply has arrived.
+func (p *pending) Answered() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// replyLimit is how long a reply may take.
+const replyLimit = Patience + 30*time.Second
+
+// await waits for the reply.
+func (p *pending) await() {
+	select {
+	case <-p.done:
+	case <-time.After(replyLimit):
+		p.b.Fatalf("%s had no reply within %v", p.Who, replyLimit)
+	case <-p.b.Ctx.Done():
+		p.b.Fatalf("wait for the reply to %s: %w", p.Who, context.Cause(p.b.Ctx))
+	}
+}
+
+// A Call is a request to the demonstration in progress.
+type Call struct {
+	pending
+	ID string // X-Request-Id
+
 	cancel context.CancelFunc
-	done   chan struct{}
 	record loadtest.Record // complete when done is closed
 
 	at    string    // the pause point at which it waits, or ""
 	since time.Time // when it stopped there
 	inner time.Time // when it was first seen in the critical section
 	over  time.Time // when it had left the critical section or got its reply
-	noted bool
 }
 
 // Begin sends a request of customer who to an instance, and does not wait for the reply.
 func (b *Testbed) Begin(app *App, who string, r Request) *Call {
-	c := &Call{Who: who, ID: b.SKU + "." + who, App: app, b: b, done: make(chan struct{})}
+	c := &Call{pending: b.pending(app, who), ID: b.SKU + "." + who}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	c.cancel = cancel
 	strategy := b.Strategy
@@ -180,16 +214,6 @@ func (c *Call) PausedOrAnswered(point string) bool {
 	}
 }
 
-// Answered reports whether the reply has arrived.
-func (c *Call) Answered() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // Go resumes a call that waits at a pause point.
 func (c *Call) Go() *Call {
 	if c.at == "" {
@@ -204,14 +228,7 @@ func (c *Call) Go() *Call {
 
 // Reply waits for the reply. A call without a reply has an unknown outcome.
 func (c *Call) Reply() loadtest.Reply {
-	const limit = Patience + 30*time.Second
-	select {
-	case <-c.done:
-	case <-time.After(limit):
-		c.b.Fatalf("%s had no reply within %v", c.Who, limit)
-	case <-c.b.Ctx.Done():
-		c.b.Fatalf("wait for the reply to %s: %w", c.Who, context.Cause(c.b.Ctx))
-	}
+	c.await()
 	c.note()
 	return c.record.Reply
 }

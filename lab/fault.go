@@ -70,6 +70,14 @@ func (b *Testbed) Proxy(need Need) *wire.Proxy {
 	return p
 }
 
+// ProxyTo opens a proxy before the server at addr, for this case alone.
+func (b *Testbed) ProxyTo(addr string, protocol wire.Protocol) *wire.Proxy {
+	p, err := wire.Listen(addr, protocol)
+	b.Must("open a proxy before "+addr, err)
+	b.Defer(func() { _ = p.Close() })
+	return p
+}
+
 // Via returns the environment variable for Apps that makes instances reach the server of that need through the proxy.
 func (b *Testbed) Via(need Need) string {
 	return stack.Setting(server.Kind(need), stack.Through(b.Proxy(need), b.Server(need)))

@@ -14,20 +14,22 @@ func (b *Testbed) Stock(units int64) {
 	b.timeline.Record(CaseEvent{Lane: "store", Kind: Note, Left: &units}, say("says.in-stock", "units", units))
 }
 
-// Through makes Stock and Judge use that instance from now on.
-func (b *Testbed) Through(app *App) { b.through = app }
-
-// anyApp returns the instance of Through, or one that answers.
+// anyApp returns the first instance that answers.
 func (b *Testbed) anyApp() *App {
-	if b.through != nil {
-		return b.through
-	}
-	for _, app := range b.apps {
-		if !app.frozen && app.Pid() != 0 {
-			return app
-		}
+	if app, ok := answering(b.apps); ok {
+		return app
 	}
 	return b.Apps(1)[0]
+}
+
+// answering returns the first of apps that is neither frozen nor dead.
+func answering(apps []*App) (app *App, ok bool) {
+	for _, app := range apps {
+		if !app.frozen && app.Pid() != 0 {
+			return app, true
+		}
+	}
+	return nil, false
 }
 
 // A Judgement is the verdict on a case, with the stock and the orders that are its basis.
@@ -41,11 +43,11 @@ type Judgement struct {
 func (j Judgement) Lost() bool { return j.RaceSeen }
 
 // Seen returns Oversells if an update was lost, and otherwise Safe.
-func (j Judgement) Seen() Observation {
+func (j Judgement) Seen() Outcome {
 	if j.Lost() {
-		return Oversells.Seen()
+		return Oversells
 	}
-	return Safe.Seen()
+	return Safe
 }
 
 // Judge waits for all calls, compares their replies with the store, and records the result as evidence.

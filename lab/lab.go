@@ -77,9 +77,10 @@ type Scenario struct {
 	// Predict returns what a case must show, from the promise of its strategy. It is not called for a case with a Want.
 	Predict func(Case, StrategyPromise) Forecast
 	// Run forces the failure for one case and returns what was seen. It may stop half-way: see Testbed.
-	Run func(*Testbed) Observation
-	// Together replaces Run if one fault can serve all cases at once. Each case has its Testbed.
-	Together func([]*Testbed) []Observation
+	Run func(*Testbed) Outcome
+	// Together replaces Run for the strategies if one fault can serve all of them at once, and for all cases if there
+	// is no Run. Each case has its Testbed.
+	Together func([]*Testbed) []Outcome
 
 	// The other fields come from a catalogue of texts: see Describe.
 
@@ -181,8 +182,8 @@ func Stated(o Outcome, variant string, strategies ...string) []Case {
 }
 
 // Each calls f for each testbed in turn, for use in Together.
-func Each(beds []*Testbed, f func(*Testbed) Observation) []Observation {
-	seen := make([]Observation, len(beds))
+func Each(beds []*Testbed, f func(*Testbed) Outcome) []Outcome {
+	seen := make([]Outcome, len(beds))
 	for i, b := range beds {
 		seen[i] = f(b)
 	}

@@ -73,22 +73,10 @@ func (f Forecast) String() string {
 // millisecond; the lab only distinguishes outcomes.
 const slack = 10 * time.Second
 
-// An Observation is what was seen.
-type Observation struct {
-	Outcome Outcome
-	After   time.Duration // the duration of Delays
+// agrees reports whether f predicts o, and for Delays its duration.
+func (f Forecast) agrees(o Outcome, after time.Duration) bool {
+	return f.Outcome == o && (f.Within == 0 || after <= f.Within+slack)
 }
-
-// agrees reports whether o is what f predicts.
-func (f Forecast) agrees(o Observation) bool {
-	return f.Outcome == o.Outcome && (f.Within == 0 || o.After <= f.Within+slack)
-}
-
-// Seen returns the observation of an outcome without a duration.
-func (o Outcome) Seen() Observation { return Observation{Outcome: o} }
-
-// Delayed returns the observation that other customers waited for d.
-func Delayed(d time.Duration) Observation { return Observation{Delays, d} }
 
 // Basis returns the part of the promise from which f follows, for people.
 func (f Forecast) Basis() Text {

@@ -112,46 +112,52 @@ type job struct {
 // attempt runs a scenario once and fills in the cells of jobs.
 func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
 	r.fleet.round++
-	var live []job
-	var beds []*Testbed
+	var alone, together []job
 	for _, c := range jobs {
 		r.count++
 		c.StartedAt, c.Evidence, c.Events = time.Now().UTC(), []Evidence{}, []CaseEvent{}
 		c.SKU = fmt.Sprintf("lab-%.40s-%d", s.Name, r.count)
 		b, why, err := r.testbed(ctx, s, c.Cell, c.of)
+		c.bed = b
 		switch {
 		case err != nil:
 			c.Failed = err.Error()
 		case why != "":
 			c.Skipped = why
+		case s.Run == nil || s.Together != nil && c.of.Code == "":
+			together = append(together, c)
 		default:
-			c.bed = b
-			live, beds = append(live, c), append(beds, b)
+			alone = append(alone, c)
 		}
 	}
-	if s.Together != nil && len(live) > 0 {
-		for _, b := range beds {
-			defer b.limit()()
-		}
-		seen, failed := guard(func() []Observation { return s.Together(beds) })
-		for i, c := range live {
-			if failed == "" {
-				c.judge(seen[i])
-			}
-			c.close(c.bed, failed)
-		}
-		return
+	if len(together) > 0 {
+		runTogether(s, together)
 	}
-	for _, c := range live {
+	for _, c := range alone {
 		r.tellBegan(s, c.Case())
 		c.StartedAt = time.Now().UTC()
 		stop := c.bed.limit()
-		seen, failed := guard(func() Observation { return s.Run(c.bed) })
+		seen, failed := guard(func() Outcome { return s.Run(c.bed) })
 		if failed == "" {
-			c.judge(seen)
+			c.judge(seen, c.bed.after)
 		}
 		c.close(c.bed, failed)
 		stop()
+	}
+}
+
+func runTogether(s Scenario, jobs []job) {
+	var beds []*Testbed
+	for _, c := range jobs {
+		beds = append(beds, c.bed)
+		defer c.bed.limit()()
+	}
+	seen, failed := guard(func() []Outcome { return s.Together(beds) })
+	for i, c := range jobs {
+		if failed == "" {
+			c.judge(seen[i], c.bed.after)
+		}
+		c.close(c.bed, failed)
 	}
 }
 
@@ -223,9 +229,9 @@ func guard[T any](f func() T) (out T, failed string) {
 	return f(), ""
 }
 
-func (c *Cell) judge(o Observation) {
-	c.Observed, c.AfterMS = o.Outcome, ms(o.After)
-	c.AsPredicted = c.Predicted.agrees(o)
+func (c *Cell) judge(o Outcome, after time.Duration) {
+	c.Observed, c.AfterMS = o, ms(after)
+	c.AsPredicted = c.Predicted.agrees(o, after)
 }
 
 // close cleans up the testbed and copies its evidence and events into the cell.

@@ -2,8 +2,6 @@ package lab
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -73,14 +70,8 @@ func (a Ask) With(key string) Ask {
 
 // A Visit is a request to a Shop in progress.
 type Visit struct {
-	Who string // the customer's name in the diagram
-	App *App
-
-	b      *Testbed
-	done   chan struct{}
+	pending
 	record checkout.Record // complete when done is closed
-	answer loadtest.Answer // likewise
-	noted  bool
 }
 
 // answered describes a reply.
@@ -107,7 +98,7 @@ func answered(r *checkout.Record) (said Text) {
 // Begin sends a request of a customer to an instance, and does not wait for the reply.
 func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 	b := s.b
-	v := &Visit{Who: who, App: app, b: b, done: make(chan struct{})}
+	v := &Visit{pending: b.pending(app, who)}
 	s.visits = append(s.visits, v)
 	a := ask.Ask
 	a.Customer = s.customer(who)
@@ -133,7 +124,7 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 	id := fmt.Sprintf("%s.%s.%d", b.SKU, who, len(s.visits))
 	b.owned.Go(func() {
 		defer close(v.done)
-		v.record, v.answer = checkout.Send(b.Ctx, app.client, a, nil, id)
+		v.record, _ = checkout.Send(b.Ctx, app.client, a, nil, id)
 		v.record.DoneAt = time.Now()
 	})
 	return v
@@ -158,25 +149,9 @@ func short(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Answered reports whether the reply has arrived.
-func (v *Visit) Answered() bool {
-	select {
-	case <-v.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // Reply waits for the reply.
 func (v *Visit) Reply() checkout.Record {
-	select {
-	case <-v.done:
-	case <-time.After(Patience):
-		v.b.Fatalf("%s had no reply within %v", v.Who, Patience)
-	case <-v.b.Ctx.Done():
-		v.b.Fatalf("wait for the reply to %s: %w", v.Who, context.Cause(v.b.Ctx))
-	}
+	v.await()
 	if !v.noted {
 		v.noted = true
 		e := CaseEvent{At: v.record.DoneAt, Lane: v.App.Name, Kind: Answered, Who: v.Who}
@@ -200,33 +175,11 @@ func (v *Visit) Got() (t checkout.Thing) {
 // Bought reports whether the reply shows an order.
 func (v *Visit) Bought() bool { return v.Got().OrderID != "" }
 
-// Short returns the lines that the reply names as short: "SKU.a: 6 of 5".
-func (v *Visit) Short() string {
-	v.Reply()
-	var refusal struct {
-		Lines []struct {
-			SKU                  string
-			Requested, Available int64
-		}
-	}
-	v.b.Must("decode a refusal", json.Unmarshal(v.answer.Body, &refusal))
-	var named []string
-	for _, l := range refusal.Lines {
-		sku := "SKU" + strings.TrimPrefix(l.SKU, v.b.SKU)
-		named = append(named, fmt.Sprintf("%s: %d of %d", sku, l.Requested, l.Available))
-	}
-	return strings.Join(named, ", ")
-}
-
 // any returns an instance that answers.
 func (s *Shop) any() *App {
-	for _, app := range s.Apps {
-		if !app.frozen && app.Pid() != 0 {
-			return app
-		}
-	}
-	s.b.Fatalf("no instance of the shop answers")
-	return nil
+	app, ok := answering(s.Apps)
+	s.b.Require(ok, "an instance of the shop answers")
+	return app
 }
 
 // Stock makes units of a SKU available: that of the case with the suffix.

@@ -43,12 +43,6 @@ func Webhook(addr string) []string {
 	}
 }
 
-// Streams returns the environment of an instance that sends events to the case's stream in the Redis at addr, or to a
-// proxy in front of it.
-func (b *Testbed) Streams(addr string) []string {
-	return []string{"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://" + addr, "ORDERS_OUTBOX_STREAM=" + b.SKU}
-}
-
 // answer records an event, and returns the status of the reply.
 func (r *Receiver) answer(e checkout.Event) (status int) {
 	if !strings.HasPrefix(e.Data.SKU, r.b.SKU) { // of another case with the same store
@@ -88,12 +82,9 @@ func (r *Receiver) Denied() int {
 }
 
 // Numbers returns the numbers of the accepted events of a SKU, in order of arrival.
-func (r *Receiver) Numbers(suffix string) []uint64 { return r.b.numbers(r, suffix) }
-
-// numbers returns the numbers of a SKU's events in feed, in its order.
-func (b *Testbed) numbers(feed checkout.Feed, suffix string) (numbers []uint64) {
-	events, err := feed.Events(b.Ctx, b.SKU+suffix, 0)
-	b.Must("read the events", err)
+func (r *Receiver) Numbers(suffix string) (numbers []uint64) {
+	events, err := r.Events(r.b.Ctx, r.b.SKU+suffix, 0)
+	r.b.Must("read the events", err)
 	for _, e := range events {
 		numbers = append(numbers, e.Data.Number)
 	}
@@ -107,36 +98,12 @@ func (r *Receiver) Await(suffix string, number uint64) []uint64 {
 		return slices.Contains(r.Numbers(suffix), number)
 	})
 	numbers := r.Numbers(suffix)
-	r.b.prove(Served, numbers, say("says.taken", "list", listed(suffix, numbers)))
-	return numbers
-}
-
-func listed(suffix string, numbers []uint64) string {
 	parts := make([]string, len(numbers))
 	for i, n := range numbers {
 		parts[i] = fmt.Sprintf("SKU%s.%d", suffix, n)
 	}
-	return strings.Join(parts, ", ")
-}
-
-// Entries waits until the case's stream has the event of the case's SKU with that number. It returns all numbers in
-// order of the stream, and records them as evidence.
-func (b *Testbed) Entries(number uint64) (numbers []uint64) {
-	b.Eventually(fmt.Sprintf("the stream has event %d", number), func() bool {
-		numbers = b.Stream("")
-		return slices.Contains(numbers, number)
-	})
-	said := say("says.entries", "list", listed("", numbers))
-	b.prove(Served, numbers, said)
-	b.note("redis", said)
+	r.b.prove(Served, numbers, say("says.taken", "list", strings.Join(parts, ", ")))
 	return numbers
-}
-
-// Stream reads the numbers of the events of a SKU in the case's stream, in its order.
-func (b *Testbed) Stream(suffix string) []uint64 {
-	stream := checkout.NewStream(b.Server(NeedRedis).Addr, b.SKU)
-	defer func() { _ = stream.Close() }()
-	return b.numbers(stream, suffix)
 }
 
 // Retire makes the end of the case end the Shop's instances, because their relays would relay the sales of other cases.

@@ -43,13 +43,13 @@ type Testbed struct {
 	end   context.CancelCauseFunc
 
 	apps    []*App     // returned by Apps
-	through *App       // see Through; nil: the first of apps that answers
 	calls   []*Call    // in the order of Begin
 	watch   *lockWatch // of the case's lock; nil: not begun
 	initial int64
 	epoch   uint64
 	redis   *redis.Client
-	closers []func() // last first
+	after   time.Duration // see Delayed
+	closers []func()      // last first
 
 	timeline Timeline
 
@@ -77,6 +77,12 @@ func (b *Testbed) Require(so bool, what string) {
 	if !so {
 		b.Fatalf("it is not so: %s", what)
 	}
+}
+
+// Delayed is the outcome that other customers waited for d.
+func (b *Testbed) Delayed(d time.Duration) Outcome {
+	b.after = d
+	return Delays
 }
 
 // Store returns the store of this case's stock.
@@ -160,26 +166,21 @@ func (b *Testbed) TTL(key string) time.Duration {
 		shown = fmt.Sprint(int64(ttl))
 	}
 	b.prove(Served, ttl.Milliseconds(), say("says.pttl", "key", key, "ttl", shown))
-	b.Statement("redis", fmt.Sprintf("PTTL %s = %s", key, shown))
+	b.Statement("redis", "", fmt.Sprintf("PTTL %s = %s", key, shown))
 	return ttl
 }
 
-// DB returns an empty database on MySQL for the lab's own code, with a pool of its own.
-func (b *Testbed) DB() *sql.DB { return b.DBAt(NeedMySQL) }
-
-// DBAt is DB for the first server of a need.
-func (b *Testbed) DBAt(need Need) *sql.DB {
+// DB returns an empty database on the first server of a need for the lab's own code, with a pool of its own.
+func (b *Testbed) DB(need Need) *sql.DB {
 	addr, name := b.Server(need).Addr, fmt.Sprintf("lab_%d", time.Now().UnixNano())
-	_, err := b.OpenDBAt(addr, "").ExecContext(b.Ctx, "CREATE DATABASE "+name)
+	_, err := b.OpenDB(addr, "").ExecContext(b.Ctx, "CREATE DATABASE "+name)
 	b.Must("create a database", err)
-	return b.OpenDBAt(addr, name+"?interpolateParams=true")
+	return b.OpenDB(addr, name+"?interpolateParams=true")
 }
 
-// OpenDB opens a new pool on a database of the server. name may have parameters of the driver.
-func (b *Testbed) OpenDB(name string) *sql.DB { return b.OpenDBAt(b.Server(NeedMySQL).Addr, name) }
-
-// OpenDBAt is OpenDB for a server at host:port, such as a proxy before it.
-func (b *Testbed) OpenDBAt(addr, name string) *sql.DB {
+// OpenDB opens a new pool on a database of the server, or of the proxy, at host:port. name may have parameters of the
+// driver.
+func (b *Testbed) OpenDB(addr, name string) *sql.DB {
 	return b.open("root@tcp(" + addr + ")/" + name)
 }
 
@@ -204,7 +205,7 @@ func (b *Testbed) Exec(lane string, on interface {
 ) {
 	_, err := on.Exec(query, args...)
 	b.Must(query, err)
-	b.Statement(lane, query)
+	b.Statement(lane, "mysql", query)
 }
 
 // Int runs a query for one number and records both in the timeline.
@@ -213,7 +214,7 @@ func (b *Testbed) Int(lane string, on interface {
 }, query string, args ...any,
 ) (n int64) {
 	b.Must(query, on.QueryRow(query, args...).Scan(&n))
-	b.Statement(lane, fmt.Sprintf("%s = %d", query, n))
+	b.Statement(lane, "mysql", fmt.Sprintf("%s = %d", query, n))
 	return n
 }
 
@@ -253,37 +254,13 @@ func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
 // Note records an action or observation of this moment in a lane of the timeline.
 func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key, pairs...)) }
 
-// Statement records a statement or a command that was just run. It is not translated.
-func (b *Testbed) Statement(lane, text string) {
-	b.timeline.Record(CaseEvent{Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
-}
-
-// serverOf returns the server to which a client sends a statement, or "" if none is known.
-func (b *Testbed) serverOf(client, statement string) string {
-	servers := []string{"redis", "mysql", "zookeeper", "galera", "replica", "node", "store", "lock", "wire"}
-	name := strings.TrimRight(client, "- 0123456789")
-	if slices.Contains(servers, name) || strings.HasPrefix(client, "app-") {
-		return ""
+// Statement records a statement or a command that was just run, and the server to which the client in that lane sent
+// it. It is not translated. A server sends its own to nobody.
+func (b *Testbed) Statement(lane, to, text string) {
+	if b.Stack().Server(lane) != nil {
+		to = ""
 	}
-	verb, _, _ := strings.Cut(statement, " ")
-	second := ""
-	if words := strings.Fields(statement); len(words) > 1 {
-		second = words[1]
-	}
-	switch verb {
-	case "SELECT", "UPDATE", "INSERT", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "CREATE", "START":
-		return "mysql"
-	case "SET":
-		if second == "TRANSACTION" || second == "SESSION" || strings.HasPrefix(second, "innodb") {
-			return "mysql"
-		}
-		return "redis"
-	case "GET", "DEL", "PTTL", "DECR", "EVAL", "FLUSHALL":
-		return "redis"
-	case "delete", "create", "exists":
-		return "zookeeper"
-	}
-	return ""
+	b.EventSaying(CaseEvent{Lane: lane, Kind: Note, To: to}, text)
 }
 
 // Interval records an event that lasted from from until now.

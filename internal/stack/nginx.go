@@ -33,7 +33,7 @@ func (s *Stack) Front(ctx context.Context, behind ...*server.Server) (*server.Se
 	}
 	build := func(ctx context.Context, name, dir string, port int) (*server.Server, error) {
 		return buildNginx(ctx, filepath.Join(s.Dir, name+".log"), deploy.NginxOptions{
-			Upstreams: upstreams, Dir: dir, Affinity: s.options.Affinity,
+			Upstreams: upstreams, Dir: dir,
 		}, port)
 	}
 	return s.Open(ctx, s.Name("nginx"), build, frontPort)

@@ -29,8 +29,6 @@ type Stack struct {
 type Options struct {
 	server.Options
 
-	Affinity bool // nginx sends all requests for a SKU to the same instance; see deploy/nginx.conf
-
 	Binary string // the stock program; default: os.Executable()
 
 	// Env has variables (KEY=value) for every instance, after the addresses of the backends. STOCK_* of this process

@@ -281,8 +281,7 @@ func (t *test) part(ctx context.Context, severalWriters bool, stores []string) (
 
 // races makes the run of every strategy on one store.
 func (t *test) races(ctx context.Context, f *fleet, p *Part, store string) error {
-	target := f.target()
-	catalogue, err := target.Strategies(ctx)
+	catalogue, err := f.Strategies(ctx)
 	if err != nil {
 		return err
 	}
@@ -304,7 +303,7 @@ func (t *test) races(ctx context.Context, f *fleet, p *Part, store string) error
 		if t.Run != nil {
 			progress = t.Run(s.Name, store)
 		}
-		result, err := loadtest.Run(ctx, target, plan, progress)
+		result, err := loadtest.Run(ctx, f, plan, progress)
 		if result != nil {
 			p.Runs = append(p.Runs, result)
 		}

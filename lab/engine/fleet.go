@@ -17,10 +17,13 @@ import (
 // readyBound is how long instances may take until each sells from each store, or refuses to.
 const readyBound = time.Minute
 
-// A fleet has the instances of a part.
+// A fleet has the instances of a part. It is a target that sends deductions to all of them in turn. Stock is set and
+// read at the first one.
 type fleet struct {
-	members []*member
-	mysql   string // what MySQL reports about itself
+	*loadtest.Client // of the first one
+	members          []*member
+	mysql            string // what MySQL reports about itself
+	next             atomic.Uint64
 }
 
 // A member is an instance.
@@ -62,6 +65,7 @@ func (t *test) open(ctx context.Context, stores []string, env ...string) (f *fle
 		}
 		m.client.Speak(t.Lang)
 	}
+	f.Client = f.members[0].client
 	return f, t.settle(ctx, f, stores)
 }
 
@@ -116,13 +120,6 @@ func (f *fleet) refusal(store string) (why string) {
 	return why
 }
 
-func (f *fleet) clients() (list []*loadtest.Client) {
-	for _, m := range f.members {
-		list = append(list, m.client)
-	}
-	return list
-}
-
 func (f *fleet) instances() (list []Instance) {
 	for _, m := range f.members {
 		list = append(list, Instance{m.Name, m.mysql, m.refuses})
@@ -142,27 +139,14 @@ func (f *fleet) close() error {
 	return errors.Join(failed...)
 }
 
-// A spread is a target that sends deductions to all instances in turn. Stock is set and read at the first one.
-type spread struct {
-	*loadtest.Client
-	all  []*loadtest.Client
-	next atomic.Uint64
-}
-
-func (f *fleet) target() *spread {
-	s := &spread{all: f.clients()}
-	s.Client = s.all[0]
-	return s
-}
-
 // Deduct implements loadtest.Target.
-func (s *spread) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
-	return s.all[s.next.Add(1)%uint64(len(s.all))].Deduct(ctx, r)
+func (f *fleet) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+	return f.members[f.next.Add(1)%uint64(len(f.members))].client.Deduct(ctx, r)
 }
 
 // Warm opens n connections to each instance.
-func (s *spread) Warm(ctx context.Context, n int) {
-	for _, c := range s.all {
-		c.Warm(ctx, n)
+func (f *fleet) Warm(ctx context.Context, n int) {
+	for _, m := range f.members {
+		m.client.Warm(ctx, n)
 	}
 }

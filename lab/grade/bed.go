@@ -146,7 +146,7 @@ func (b *bed) start(s spec) (*contender, error) {
 		if err != nil {
 			return nil, phrases.Error("fault.start", "why", err)
 		}
-		c.locker = p
+		c.locker, c.process = p, p
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

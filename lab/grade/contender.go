@@ -12,14 +12,35 @@ import (
 // A contender is one user of the lock under test. The lock acquires and releases; the contender reads, thinks and
 // writes.
 type contender struct {
-	bed    *bed
-	name   string
-	locker locker
-	link   link // nil: unknown
+	bed     *bed
+	name    string
+	locker  locker
+	process *process // the locker, in scenarios that need a process
+	link    link     // nil: unknown
 
 	acquires, releases int // commands of an acquire and of a release that nobody disturbed
 	fence              uint64
 	since              time.Time // of the grant
+}
+
+// acquire asks the lock once.
+func (c *contender) acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error) {
+	r := acquiring(key, wait)
+	line, err := c.locker.ask(ctx, r, within)
+	if err != nil {
+		return reply{}, err
+	}
+	return parseAcquire(c.locker.said(r), line)
+}
+
+// giveUp makes the lock release what it has granted.
+func (c *contender) giveUp(ctx context.Context, key, token string, within time.Duration) (reply, error) {
+	r := releasing(key, token)
+	line, err := c.locker.ask(ctx, r, within)
+	if err != nil {
+		return reply{}, err
+	}
+	return parseRelease(c.locker.said(r), line)
 }
 
 // startGrace is how much longer than Options.Grace the first replies may take: a JVM starts, or a program is compiled.
@@ -39,7 +60,7 @@ func (c *contender) warm(key string) error {
 		}
 		between := c.link.commands()
 		// The release may fail: on a busy computer the lease may have run out.
-		if _, err := c.locker.release(c.bed.ctx, key, granted.token, c.bed.o.Grace+startGrace); err != nil {
+		if _, err := c.giveUp(c.bed.ctx, key, granted.token, c.bed.o.Grace+startGrace); err != nil {
 			return c.explained(err)
 		}
 		c.acquires, c.releases = between-before, c.link.commands()-between
@@ -63,7 +84,7 @@ const retryAfter = 20 * time.Millisecond
 func (c *contender) tryFor(ctx context.Context, key string, within, more time.Duration) (got, last reply, err error) {
 	for end := time.Now().Add(within); ; {
 		left := max(0, time.Until(end))
-		r, err := c.locker.acquire(ctx, key, left, left+c.bed.o.Grace+more)
+		r, err := c.acquire(ctx, key, left, left+c.bed.o.Grace+more)
 		if err != nil || r.ok() {
 			return r, last, err
 		}
@@ -153,7 +174,7 @@ func (c *contender) first(key string) grant {
 func (c *contender) release(g grant) (reply, error) {
 	c.event(lab.CaseEvent{Kind: lab.Gives, To: "lock"}, say("event.gives", "who", c.name))
 	c.held()
-	r, err := c.locker.release(c.bed.ctx, g.key, g.got.token, c.bed.o.Grace)
+	r, err := c.giveUp(c.bed.ctx, g.key, g.got.token, c.bed.o.Grace)
 	if err == nil && !r.ok() {
 		c.event(lab.CaseEvent{Kind: lab.Note},
 			say("event.release-failed", "who", c.name, "reply", r.String()))
@@ -222,7 +243,7 @@ func (c *contender) note(said words.Text) {
 
 // kill ends the contender's process and its connections.
 func (c *contender) kill() {
-	c.bed.must(c.locker.kill())
+	c.bed.must(c.process.Kill())
 	c.held()
 	c.note(say("event.killed", "who", c.name))
 }
@@ -230,9 +251,9 @@ func (c *contender) kill() {
 // freeze suspends the contender's process.
 func (c *contender) freeze() (thaw func()) {
 	from := time.Now()
-	c.bed.must(c.locker.freeze())
+	c.bed.must(c.process.Pause())
 	return func() {
-		c.bed.must(c.locker.thaw())
+		c.bed.must(c.process.Resume())
 		c.event(lab.CaseEvent{Kind: lab.Fault, At: from, Until: time.Now()},
 			say("event.frozen", "who", c.name))
 	}

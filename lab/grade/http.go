@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -41,31 +40,13 @@ func (l *remote) reach(ctx context.Context) error {
 	return connection.Close()
 }
 
-func (l *remote) acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error) {
-	query := url.Values{"key": {key}, "wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
-	request := "POST /acquire?" + query.Encode()
-	line, err := l.ask(ctx, "/acquire?"+query.Encode(), request, expectAcquire, within)
-	if err != nil {
-		return reply{}, err
-	}
-	return parseAcquire(request, line)
-}
-
-func (l *remote) release(ctx context.Context, key, token string, within time.Duration) (reply, error) {
-	query := url.Values{"key": {key}, "token": {token}}
-	request := "POST /release?" + query.Encode()
-	line, err := l.ask(ctx, "/release?"+query.Encode(), request, expectRelease, within)
-	if err != nil {
-		return reply{}, err
-	}
-	return parseRelease(request, line)
-}
+func (l *remote) said(r request) string { return "POST " + r.path() }
 
 // ask sends a request and returns the first line of the reply's body. The status is not read.
-func (l *remote) ask(ctx context.Context, path, request, expected string, within time.Duration) (string, error) {
+func (l *remote) ask(ctx context.Context, r request, within time.Duration) (string, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, within, errSilent)
 	defer cancel()
-	req, err := http.NewRequestWithContext(bounded, http.MethodPost, l.base+path, nil)
+	req, err := http.NewRequestWithContext(bounded, http.MethodPost, l.base+r.path(), nil)
 	if err != nil {
 		return "", err
 	}
@@ -80,7 +61,7 @@ func (l *remote) ask(ctx context.Context, path, request, expected string, within
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", cause(bounded, err)
 	case len(line) > maxLine+1:
-		return "", &protocolError{request, line, expected, say("protocol.too-long", "most", maxLine)}
+		return "", &protocolError{l.said(r), line, r.expected(), say("protocol.too-long", "most", maxLine)}
 	}
 	return strings.TrimSuffix(line, "\n"), nil
 }
@@ -91,10 +72,6 @@ func cause(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-func (l *remote) freeze() error { return errNoProcess }
-func (l *remote) thaw() error   { return errNoProcess }
-func (l *remote) kill() error   { return errNoProcess }
 
 func (l *remote) close() error {
 	l.client.CloseIdleConnections()

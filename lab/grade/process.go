@@ -15,21 +15,16 @@ import (
 	"example.com/stock/lock/locktest/server"
 )
 
-// A locker is a lock under test, as one contender uses it. It serves one request at a time. A call that gets no reply
-// by within returns errSilent.
+// A locker is a lock under test, as one contender uses it. It serves one request at a time.
 type locker interface {
-	acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error)
-	release(ctx context.Context, key, token string, within time.Duration) (reply, error)
-	freeze() error // errNoProcess if the locker is no process of its own
-	thaw() error
-	kill() error
+	// ask returns the line of the reply. Without one by within it returns errSilent.
+	ask(ctx context.Context, r request, within time.Duration) (line string, err error)
+	// said returns a request as the lock gets it.
+	said(r request) string
 	close() error
 }
 
-var (
-	errSilent    = errors.New("the lock did not answer")
-	errNoProcess = errors.New("the lock is no process of the grader")
-)
+var errSilent = errors.New("the lock did not answer")
 
 // An endedError reports that the process of the lock has ended.
 type endedError struct{ outcome, stderr string }
@@ -64,27 +59,12 @@ func startProcess(argv, env []string) (*process, error) {
 	return l, nil
 }
 
-func (l *process) acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error) {
-	request := acquireLine(key, wait)
-	line, err := l.ask(ctx, request, expectAcquire, within)
-	if err != nil {
-		return reply{}, err
-	}
-	return parseAcquire(request, line)
-}
-
-func (l *process) release(ctx context.Context, key, token string, within time.Duration) (reply, error) {
-	request := releaseLine(key, token)
-	line, err := l.ask(ctx, request, expectRelease, within)
-	if err != nil {
-		return reply{}, err
-	}
-	return parseRelease(request, line)
-}
+func (l *process) said(r request) string { return r.line() }
 
 // ask writes one line and reads one. What the process prints is read only here, up to maxLine bytes: a process that
 // prints more fills its pipe and stops.
-func (l *process) ask(ctx context.Context, request, expected string, within time.Duration) (string, error) {
+func (l *process) ask(ctx context.Context, r request, within time.Duration) (string, error) {
+	request := r.line()
 	deadline := time.Now().Add(within)
 	_ = l.In.SetWriteDeadline(deadline)
 	_ = l.Out.SetReadDeadline(deadline)
@@ -100,16 +80,16 @@ func (l *process) ask(ctx context.Context, request, expected string, within time
 	line, err := l.replies.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return "", &protocolError{request, string(line), expected, say("protocol.too-long", "most", maxLine)}
+		return "", &protocolError{request, string(line), r.expected(), say("protocol.too-long", "most", maxLine)}
 	case err != nil && len(line) > 0 && !errors.Is(err, os.ErrDeadlineExceeded):
-		return "", &protocolError{request, string(line), expected, say("protocol.no-newline")}
+		return "", &protocolError{request, string(line), r.expected(), say("protocol.no-newline")}
 	case err != nil:
 		return "", l.failed(ctx, err)
 	}
 	text := strings.TrimSuffix(string(line), "\n")
 	if n := l.replies.Buffered(); n > 0 {
 		more, _ := l.replies.Peek(n)
-		return "", &protocolError{request, text + "\n" + string(more), expected, say("protocol.two-lines")}
+		return "", &protocolError{request, text + "\n" + string(more), r.expected(), say("protocol.two-lines")}
 	}
 	return text, nil
 }
@@ -137,10 +117,6 @@ func (l *process) failed(ctx context.Context, err error) error {
 	}
 	return &endedError{l.Outcome(), l.stderr.String()}
 }
-
-func (l *process) freeze() error { return l.Pause() }
-func (l *process) thaw() error   { return l.Resume() }
-func (l *process) kill() error   { return l.Kill() }
 
 func (l *process) close() error {
 	err := l.Process.Close()

@@ -1,7 +1,7 @@
 package grade
 
 import (
-	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -66,12 +66,32 @@ const (
 	expectRelease = "ok | error TEXT"
 )
 
-// acquireLine and releaseLine return the requests.
-func acquireLine(key string, wait time.Duration) string {
-	return fmt.Sprintf("acquire %s %d", key, wait.Milliseconds())
+// A request is to acquire or to release a key.
+type request struct {
+	verb, key string
+	name      string // of the argument, in a query
+	argument  string // the wait, or the token
 }
 
-func releaseLine(key, token string) string { return "release " + key + " " + token }
+func acquiring(key string, wait time.Duration) request {
+	return request{"acquire", key, "wait_ms", strconv.FormatInt(wait.Milliseconds(), 10)}
+}
+
+func releasing(key, token string) request { return request{"release", key, "token", token} }
+
+func (r request) line() string { return r.verb + " " + r.key + " " + r.argument }
+
+func (r request) path() string {
+	return "/" + r.verb + "?" + url.Values{"key": {r.key}, r.name: {r.argument}}.Encode()
+}
+
+// expected describes the reply.
+func (r request) expected() string {
+	if r.verb == "acquire" {
+		return expectAcquire
+	}
+	return expectRelease
+}
 
 // parseAcquire reads the reply to an acquire.
 func parseAcquire(request, line string) (reply, error) {

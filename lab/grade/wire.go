@@ -122,7 +122,7 @@ func crashBetweenCommands(b *bed) verdict {
 			continue // this time it needed fewer commands
 		}
 		cut++
-		b.must(a.locker.kill())
+		b.must(a.process.Kill())
 		a.link.cut() // what was held back never arrives
 		a.note(say("event.killed-before", "who", a.name, "command", t.said(k)))
 		<-pending
@@ -219,7 +219,7 @@ func releaseInSteps(b *bed) verdict {
 		released := make(chan grant, 1)
 		b.owned.Go(func() {
 			a.held()
-			r, err := a.locker.release(b.ctx, key, held.got.token, bound+2*b.o.Grace)
+			r, err := a.giveUp(b.ctx, key, held.got.token, bound+2*b.o.Grace)
 			released <- grant{got: r, err: err}
 		})
 		if _, sprung := t.await(released); !sprung {
@@ -271,7 +271,7 @@ func serverRestarted(b *bed) verdict {
 	wrote := a.write(r)
 	_, err := a.release(held)
 	if err != nil {
-		b.must(a.locker.kill())
+		b.must(a.process.Kill())
 	}
 	switch {
 	case g.ok() && wrote:

@@ -24,7 +24,7 @@ func batchUnknown() lab.Scenario {
 			on("redis", lab.Stated(lab.Safe, requestLost, "merged")),
 			on("mysql", lab.Stated(lab.Safe, requestLost, "merged")),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != "" {
 				return pipelineWithoutAnswer(b)
 			}
@@ -51,9 +51,9 @@ func batchUnknown() lab.Scenario {
 			j := b.Judge()
 			counted(b, len(j.Orders), crowd+2)
 			if len(j.Orders) != crowd+2 || j.Lost() {
-				return lab.Duplicates.Seen()
+				return lab.Duplicates
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -61,7 +61,7 @@ func batchUnknown() lab.Scenario {
 // pipelineWithoutAnswer sells a unit to each of a crowd in one pipeline, and the reply is lost. The naive client sends
 // the pipeline again, because retries after a network error are on by default. The fixed code turns retries off, and
 // gives each order an id: it sells an order only if its id is not in the store.
-func pipelineWithoutAnswer(b *lab.Testbed) lab.Observation {
+func pipelineWithoutAnswer(b *lab.Testbed) lab.Outcome {
 	p := b.Proxy(lab.NeedRedis)
 	stock, orders := "{"+b.SKU+"}:stock", "{"+b.SKU+"}:orders"
 	retries, script := 1, `redis.call('HINCRBY', KEYS[2], ARGV[1], 1) return redis.call('DECR', KEYS[1])`
@@ -100,7 +100,7 @@ func pipelineWithoutAnswer(b *lab.Testbed) lab.Observation {
 	b.Evidence(lab.Balance, left, "balance", "initial", 100, "sold", 100-left, "left", left)
 	counted(b, 100-left, crowd)
 	if 100-left != crowd {
-		return lab.Duplicates.Seen()
+		return lab.Duplicates
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

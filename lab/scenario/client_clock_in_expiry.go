@@ -24,7 +24,7 @@ func clientClockInExpiry() lab.Scenario {
 			lab.Cases("a-minute-behind-the-server", "redis-setnx", "redis-watchdog"),
 		),
 		Predict: excludes,
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			b.Fresh(server.Options{Clocks: true}, lab.NeedRedis)
 			server := b.Server(lab.NeedRedis)
 			if b.Case.Variant == "4-s-ahead-of-the-server" {
@@ -46,7 +46,7 @@ func clientClockInExpiry() lab.Scenario {
 				return bothSell(b, "A", "B")
 			}
 			b.Require(first, "A gets the lock")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -64,12 +64,12 @@ func setUntil(b *lab.Testbed, who string, lease time.Duration) bool {
 }
 
 // diesWithALongKey makes A die with a key that outlives its lease, while B waits for it. from is when A asked for it.
-func diesWithALongKey(b *lab.Testbed, from time.Time, lease, least time.Duration) lab.Observation {
+func diesWithALongKey(b *lab.Testbed, from time.Time, lease, least time.Duration) lab.Outcome {
 	b.Note("A", "gets-it-and-dies")
 	b.TTL(b.SKU)
 	newNaiveLock(b, "B", lab.Patience).waits()
 	after := time.Since(from)
 	b.Require(after > least, "the key outlives its lease")
 	b.Evidence(lab.Waited, after, "let-in-past-the-lease", "after", after, "lease", lease)
-	return lab.Delayed(after)
+	return b.Delayed(after)
 }

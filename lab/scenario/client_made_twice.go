@@ -16,7 +16,7 @@ func clientMadeTwice() lab.Scenario {
 			byHand("naive", lab.Leaks, "two-threads-find-no-client"),
 			byHand("fixed", lab.Safe, "closes-then-connects"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			addr := b.Server(lab.NeedZooKeeper).Addr
 			if b.Case.Variant == "two-threads-find-no-client" {
 				// Both have found the field empty before either has filled it.
@@ -31,13 +31,13 @@ func clientMadeTwice() lab.Scenario {
 				}
 				b.Evidence(lab.Served, open, "sessions-nobody-closes", "sessions", open)
 				b.Require(open == 1, "the session of the client that was overwritten lives")
-				return lab.Leaks.Seen()
+				return lab.Leaks
 			}
 			old := newQueuer(b, "A", addr)
 			node := old.dir + "/lock"
 			_, err := old.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			b.Must("create", err)
-			b.Statement("A", "create "+node)
+			b.Statement("A", "zookeeper", "create "+node)
 			if b.Case.Code == "fixed" {
 				old.conn.Close()
 				b.Note("A", "session-is-closed")
@@ -47,11 +47,11 @@ func clientMadeTwice() lab.Scenario {
 			_, err = again.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			if err == nil {
 				b.Evidence(lab.Answer, nil, "got-the-lock-again")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			b.Require(err == zk.ErrNodeExists, "the node of the old session is there")
 			b.Evidence(lab.Served, nil, "node-of-the-old-session", "alive", old.conn.State() == zk.StateHasSession)
-			return lab.Blocks.Seen()
+			return lab.Blocks
 		},
 	}
 }

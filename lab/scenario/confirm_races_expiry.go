@@ -21,7 +21,7 @@ func confirmRacesExpiry() lab.Scenario {
 			ours(lab.Safe, confirmFirst),
 			ours(lab.Safe, expiryFirst),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != lab.OrderService {
 				return endTwice(b)
 			}
@@ -51,18 +51,18 @@ func confirmRacesExpiry() lab.Scenario {
 			k := books[""]
 			switch {
 			case !sound || k.Available != 0 || k.Reserved != 0 || k.Sold != 1:
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			case s.Orders("A") != 1:
-				return lab.Duplicates.Seen()
+				return lab.Duplicates
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
 
 // endTwice expires a reservation of one unit while its customer pays. The sweeper and the customer both read, then both
 // write. The naive code decides by what it read, the fixed code by the rows that its UPDATE changed.
-func endTwice(b *lab.Testbed) lab.Observation {
+func endTwice(b *lab.Testbed) lab.Outcome {
 	db := newTables(b,
 		"stock (id INT PRIMARY KEY, available INT, reserved INT, sold INT)",
 		"reservations (id INT PRIMARY KEY, state VARCHAR(16))",
@@ -95,7 +95,7 @@ func endTwice(b *lab.Testbed) lab.Observation {
 	}
 	available, sold := b.Int("mysql", db, "SELECT available FROM stock"), b.Int("mysql", db, "SELECT sold FROM stock")
 	if !sums(b, 1, available, 0, sold) {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -23,7 +23,7 @@ func crashBetween() lab.Scenario {
 	}
 }
 
-func crashWithTheKey(b *lab.Testbed) lab.Observation {
+func crashWithTheKey(b *lab.Testbed) lab.Outcome {
 	env := []string{"STOCK_LOCK_SETNX_LEASE=2s"}
 	if b.Case.Variant == "with-repair" {
 		env = append(env, "STOCK_LOCK_SETNX_REPAIR=true")
@@ -49,7 +49,7 @@ func crashWithTheKey(b *lab.Testbed) lab.Observation {
 	if b.Case.Variant != "with-repair" && forever {
 		b.Sell(second, "B", lab.Request{Wait: lab.For(5 * time.Second)})
 		if b.TTL(key); b.Judge().Busy == 1 {
-			return lab.Blocks.Seen()
+			return lab.Blocks
 		}
 		b.Fatalf("PTTL was -1, and yet B was let in")
 	}
@@ -59,5 +59,5 @@ func crashWithTheKey(b *lab.Testbed) lab.Observation {
 	after := b.Calls()[1].Record().AcquiredAt.Sub(killed)
 	b.Evidence(lab.Waited, after, "let-in-after-crash", "after", after)
 	b.Judge()
-	return lab.Observation{Outcome: lab.Delays, After: after}
+	return b.Delayed(after)
 }

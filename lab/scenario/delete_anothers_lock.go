@@ -13,7 +13,7 @@ func deleteAnothersLock() lab.Scenario {
 			}
 			return lab.Forecast{Outcome: lab.Oversells, From: "signals_loss: false"}
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			short, long := b.Apps(1, "STOCK_LOCK_SETNX_LEASE=1s")[0], b.Apps(2, "STOCK_LOCK_SETNX_LEASE=30s")
 			b.Stock(2)
 			b.Watch(long[0])

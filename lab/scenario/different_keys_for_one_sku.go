@@ -32,7 +32,7 @@ func differentKeys() lab.Scenario {
 			lab.Stated(lab.Refuses, anotherOnesKey, "none", "local-mutex", "redis-setnx", "redis-watchdog",
 				"zk-sequential", "mysql-table", "mysql-get-lock"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			switch b.Case.Variant {
 			case inCapitals:
 				return asksInCapitals(b)
@@ -46,7 +46,7 @@ func differentKeys() lab.Scenario {
 
 // keyedNaively makes A buy "sku" and B buy "SKU" on another instance. In MariaDB both are the same row, because its
 // default collations ignore case.
-func keyedNaively(b *lab.Testbed) lab.Observation {
+func keyedNaively(b *lab.Testbed) lab.Outcome {
 	shop := newNaiveShop(b, 1)
 	key := func(who, typed string) string {
 		switch b.Case.Variant {
@@ -93,7 +93,7 @@ func keyedNaively(b *lab.Testbed) lab.Observation {
 }
 
 // asksInCapitals makes B ask for A's SKU in capital letters while A is in the critical section.
-func asksInCapitals(b *lab.Testbed) lab.Observation {
+func asksInCapitals(b *lab.Testbed) lab.Outcome {
 	apps := b.Apps(2)
 	b.Stock(1)
 	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
@@ -109,7 +109,7 @@ func asksInCapitals(b *lab.Testbed) lab.Observation {
 
 // asksAnotherLock makes B sell A's SKU under another strategy. The two locks have different keys, even different
 // servers, so both are in the critical section at once.
-func asksAnotherLock(b *lab.Testbed) lab.Observation {
+func asksAnotherLock(b *lab.Testbed) lab.Outcome {
 	another := "redis-setnx"
 	if b.Case.Strategy == another {
 		another = "redis-watchdog"
@@ -127,12 +127,12 @@ func asksAnotherLock(b *lab.Testbed) lab.Observation {
 }
 
 // keptApart judges that B was refused with a problem, and that A sold.
-func keptApart(b *lab.Testbed, other *lab.Call, problem string) lab.Observation {
+func keptApart(b *lab.Testbed, other *lab.Call, problem string) lab.Outcome {
 	reply := other.Reply()
 	if b.Judge().Lost() {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
 	b.Require(b.Calls()[0].Reply().Outcome == loadtest.Accepted, "A sells")
 	b.Require(reply.Problem == problem, "B is told "+problem)
-	return lab.Refuses.Seen()
+	return lab.Refuses
 }

@@ -20,7 +20,7 @@ func everyErrorIsBusy() lab.Scenario {
 			byHand("fixed", lab.Refuses, "a-wrong-path"),
 			byHand("fixed", lab.Refuses, "a-lost-connection"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			p := zkProxy(b)
 			a, other := newQueuer(b, "A", p.Addr()), newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
 			node := a.dir + "/lock"
@@ -33,7 +33,7 @@ func everyErrorIsBusy() lab.Scenario {
 			b.Note("A", "created", "node", took, "error", err)
 			if b.Case.Code == "fixed" && !errors.Is(err, zk.ErrNodeExists) {
 				b.Evidence(lab.Answer, nil, "was-told", "who", "A", "answer", err)
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			}
 			b.Evidence(lab.Answer, false, "was-told", "who", "A", "answer", "false")
 			exists, stat, err := other.conn.Exists(node)
@@ -42,7 +42,7 @@ func everyErrorIsBusy() lab.Scenario {
 				"own", stat.EphemeralOwner == a.conn.SessionID())
 			// With a wrong path nobody has the lock, and with a lost connection A itself has it: no release will come.
 			b.Require(!exists || stat.EphemeralOwner == a.conn.SessionID(), "no other has the lock")
-			return lab.Blocks.Seen()
+			return lab.Blocks
 		},
 	}
 }

@@ -11,7 +11,7 @@ func forUpdateFindsNoRow() lab.Scenario {
 			byHand("naive", lab.Aborts, "look-then-insert"),
 			byHand("fixed", lab.Safe, "inserts-the-row-first"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			db := newTables(b, "locks (name VARCHAR(64) PRIMARY KEY)")
 			const (
 				look   = "SELECT name FROM locks WHERE name = 'stock' FOR UPDATE"
@@ -30,7 +30,7 @@ func forUpdateFindsNoRow() lab.Scenario {
 				err := other.try(look + " NOWAIT")
 				b.Require(errno(err) == errLockWait || errno(err) == errNoWait, "B is refused because of the row lock")
 				b.Evidence(lab.Answer, errno(err), "second-is-kept-out")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			second := other.rows(look) // gap locks do not exclude each other
 			b.Require(first == 0 && second == 0, "neither finds a row")
@@ -39,7 +39,7 @@ func forUpdateFindsNoRow() lab.Scenario {
 				a.waiting(db)
 				err := other.try(insert)
 				b.Evidence(lab.Answer, errDeadlock, "one-was-undone", "error", oneAborted(b, err, <-waits))
-				return lab.Aborts.Seen()
+				return lab.Aborts
 			}
 			b.Evidence(lab.Hold, nil, "both-hold", "a", first == 0, "b", second == 0)
 			return bothSell(b, "A", "B")

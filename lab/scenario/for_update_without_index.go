@@ -10,7 +10,7 @@ func forUpdateWithoutIndex() lab.Scenario {
 			byHand("naive", lab.Busy, "no-index"),
 			byHand("fixed", lab.Safe, "unique-index"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			db := newTables(b,
 				"stock (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64) NOT NULL, quantity INT NOT NULL)",
 			)
@@ -30,11 +30,11 @@ func forUpdateWithoutIndex() lab.Scenario {
 			a.do("COMMIT")
 			other.do("ROLLBACK")
 			if err == nil {
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			b.Evidence(lab.Answer, errno(err), "wanted-another-sku", "answer", err)
 			b.Require(errno(err) == errLockWait || errno(err) == errNoWait, "B is turned away because a lock is held")
-			return lab.Busy.Seen()
+			return lab.Busy
 		},
 	}
 }

@@ -25,7 +25,7 @@ func fourContenders() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Slow:  true,
 		Cases: cases,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
 			for _, b := range beds { // the cases run at once: they share no lock
 				comeInTurn(b)
 			}
@@ -60,7 +60,7 @@ func comeInTurn(b *lab.Testbed) {
 }
 
 // servedInTurn records who got the lock when, and who gave up.
-func servedInTurn(b *lab.Testbed) lab.Observation {
+func servedInTurn(b *lab.Testbed) lab.Outcome {
 	var served []*lab.Call
 	var gaveUp *lab.Call
 	for _, c := range b.Calls() {
@@ -90,5 +90,5 @@ func servedInTurn(b *lab.Testbed) lab.Observation {
 		b.Require(order == "ABCD", "they are served in the order in which they came")
 	}
 	b.Require(!b.Judge().Lost(), "nothing is lost")
-	return lab.Delayed(gaveUp.Took())
+	return b.Delayed(gaveUp.Took())
 }

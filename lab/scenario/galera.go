@@ -24,7 +24,7 @@ type galera struct {
 
 // newGalera makes the database, with the table barrier of hold.
 func newGalera(b *lab.Testbed) *galera {
-	db := b.DBAt(lab.Node(1))
+	db := b.DB(lab.Node(1))
 	g := &galera{b: b, database: databaseOf(b, db), pools: make(map[string]*sql.DB)}
 	g.run(db, "CREATE TABLE barrier (id INT AUTO_INCREMENT PRIMARY KEY)")
 	g.applied(1, 2, 3)
@@ -47,7 +47,7 @@ func (g *galera) at(i int, parameters ...string) *sql.DB {
 func (g *galera) pool(i int, name string) *sql.DB {
 	key := g.node(i).Addr + "/" + name
 	if g.pools[key] == nil {
-		g.pools[key] = g.b.OpenDBAt(g.node(i).Addr, name)
+		g.pools[key] = g.b.OpenDB(g.node(i).Addr, name)
 	}
 	return g.pools[key]
 }
@@ -139,11 +139,11 @@ func (s *clusterShop) sale(i int, who string, parameters ...string) *naiveSale {
 
 // verdict compares the orders with the stock that is left, when all nodes have applied everything. told is how many
 // sales the customers were told of.
-func (s *clusterShop) verdict(told int64) lab.Observation {
+func (s *clusterShop) verdict(told int64) lab.Outcome {
 	seen := s.books.verdict()
 	s.b.Evidence(lab.Answer, told, "told-of-sales", "told", told)
 	if told > 1-s.number(s.books.db, "SELECT quantity FROM stock") {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
 	return seen
 }

@@ -10,8 +10,8 @@ func getLockOnAPool() lab.Scenario {
 			byHand("naive", lab.Blocks, "any-connection"),
 			byHand("fixed", lab.Safe, "one-connection"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
-			program, other := b.DB(), newSession(b, b.ServiceDB(), "B")
+		Run: func(b *lab.Testbed) lab.Outcome {
+			program, other := b.DB(lab.NeedMySQL), newSession(b, b.ServiceDB(), "B")
 			const get, release = "SELECT GET_LOCK(?, 0)", "SELECT COALESCE(RELEASE_LOCK(?), -1)"
 			name := b.SKU
 			if b.Case.Code == "fixed" {
@@ -28,13 +28,13 @@ func getLockOnAPool() lab.Scenario {
 			if other.count(get, name) == 1 {
 				other.count(release, name)
 				b.Evidence(lab.Answer, 1, "got-the-lock")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			by := other.count("SELECT IS_USED_LOCK(?)", name)
 			state := other.count(
 				"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Sleep'", by)
 			b.Evidence(lab.Served, by, "held-by-idle-connection", "connection", by, "asleep", state)
-			return lab.Blocks.Seen()
+			return lab.Blocks
 		},
 	}
 }

@@ -17,7 +17,7 @@ func getThenDel() lab.Scenario {
 			byHand("naive", lab.Oversells, "get-then-del"),
 			byHand("fixed", lab.Safe, "one-script"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			c := b.Redis()
 			a := newNaiveLock(b, "A", time.Second)
 			second, third := newNaiveLock(b, "B", longLease), newNaiveLock(b, "C", longLease)
@@ -34,7 +34,7 @@ func getThenDel() lab.Scenario {
 			b.Eventually("A's lease ends, and B gets the lock", second.takes)
 			if b.Case.Code == "naive" {
 				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
-				b.Statement("A", "DEL")
+				b.Statement("A", "redis", "DEL")
 			} else {
 				b.Must("unlock", a.unlock(b.Ctx))
 				b.Note("A", "compare-and-delete")
@@ -45,7 +45,7 @@ func getThenDel() lab.Scenario {
 				return bothSell(b, "B", "C")
 			}
 			b.Evidence(lab.Hold, nil, "third-is-kept-out")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -24,7 +24,7 @@ func herd() lab.Scenario {
 			byHand("fixed", lab.Safe, "a-queue-of-nodes"),
 		}, lab.Stated(lab.Herds, "", "zk-ephemeral"),
 			lab.Stated(lab.Safe, "", "zk-sequential", "redis-rlock", "redis-watchdog")),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			var woken int
 			var turns []int
 			switch b.Case.Code {
@@ -42,9 +42,9 @@ func herd() lab.Scenario {
 			b.Event(turned, "woken-by-each-release")
 			b.Evidence(lab.Served, woken, "woken-for-turns", "turns", contenders, "times", woken)
 			if woken > contenders {
-				return lab.Herds.Seen()
+				return lab.Herds
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -126,7 +126,7 @@ func newQueuers(b *lab.Testbed) []*queuer {
 
 // herdOfRequests counts the wake-ups in the service. The lock may be released before all woken requests wait again, so
 // a herd is slightly smaller than the number of waiters.
-func herdOfRequests(b *lab.Testbed) lab.Observation {
+func herdOfRequests(b *lab.Testbed) lab.Outcome {
 	const instances = 2
 	apps := b.Apps(instances, "STOCK_LOCK_HANDOVER=false")
 	b.Stock(contenders)
@@ -163,12 +163,12 @@ func herdOfRequests(b *lab.Testbed) lab.Observation {
 	b.Event(lab.CaseEvent{At: time.Now(), Lane: "lock", Kind: lab.Note, Woken: turns}, "woken-before-its-turn")
 	b.Evidence(lab.Served, woken, "woken-for-sales", "sales", contenders, "times", woken)
 	if woken > 3*contenders {
-		return lab.Herds.Seen()
+		return lab.Herds
 	}
 	most := contenders
 	if b.Case.Strategy == "redis-rlock" {
 		most *= instances // each instance wakes one, of which one gets the lock
 	}
 	b.Require(woken <= most, "no more are woken than is said of this lock")
-	return lab.Safe.Seen()
+	return lab.Safe
 }

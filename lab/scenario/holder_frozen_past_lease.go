@@ -21,7 +21,7 @@ func holderFrozen() lab.Scenario {
 			lab.Cases(noFence, "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table"),
 		),
 		Predict: lateWriter,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
 			var apps []*lab.App
 			for _, b := range beds {
 				apps = b.Apps(
@@ -44,7 +44,7 @@ func holderFrozen() lab.Scenario {
 				b.Evidence(lab.Waited, next.Took(), "let-in-after-freeze", "after", next.Took())
 			}
 			thaw()
-			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+			return lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 				a := b.Calls()[0]
 				if b.Case.Variant != heedsLoss {
 					a.Go()

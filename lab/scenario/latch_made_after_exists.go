@@ -20,7 +20,7 @@ func latchAfterExists() lab.Scenario {
 			byHand("naive", lab.Oversells, "one-latch-for-all-threads"),
 			byHand("fixed", lab.Safe, "a-latch-for-each-wait"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			h := &handMade{b: b, q: newQueuer(b, "A", b.Server(lab.NeedZooKeeper).Addr), fired: make(chan string)}
 			one, other := h.hold("one"), h.hold("other")
 			switch b.Case.Variant {
@@ -58,7 +58,7 @@ func latchAfterExists() lab.Scenario {
 			b.Evidence(lab.Served, nil, "woken-by-its-own-node")
 			h.free(other)
 			<-h.fired
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -82,7 +82,7 @@ func (h *handMade) hold(name string) string {
 
 func (h *handMade) free(node string) {
 	h.b.Must("delete", h.q.conn.Delete(node, -1))
-	h.b.Statement("B", "delete "+node)
+	h.b.Statement("B", "zookeeper", "delete "+node)
 }
 
 // exists looks at the node and watches it. The event counts down own, or the latch of the field if own is nil.
@@ -90,7 +90,7 @@ func (h *handMade) exists(node string, own chan struct{}) {
 	found, _, event, err := h.q.conn.ExistsW(node)
 	h.b.Must("exists", err)
 	h.b.Require(found, "the node is there")
-	h.b.Statement("A", "exists "+node)
+	h.b.Statement("A", "zookeeper", "exists "+node)
 	h.b.Go(func(ctx context.Context) {
 		select {
 		case <-event:
@@ -133,15 +133,15 @@ func (h *handMade) newLatch() chan struct{} {
 }
 
 // asleep shows that the lock is free and its waiter sleeps. The watch has fired, so no event is left to wake it.
-func (h *handMade) asleep(node string, latch chan struct{}) lab.Observation {
+func (h *handMade) asleep(node string, latch chan struct{}) lab.Outcome {
 	held, _, err := h.q.conn.Exists(node)
 	h.b.Must("exists", err)
 	select {
 	case <-latch:
-		return lab.Safe.Seen()
+		return lab.Safe
 	default:
 	}
 	h.b.Evidence(lab.Served, held, "waits-for-a-free-lock", "held", held)
 	h.b.Require(!held, "the lock is free")
-	return lab.Blocks.Seen()
+	return lab.Blocks
 }

@@ -1,11 +1,14 @@
 package scenario
 
 import (
+	"strings"
+
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
 )
 
-// The variants of a holder whose lease ends while it works.
+// The variants of a holder whose lease ends while it works. Those of single scenarios have one of the first three as
+// their end, or else A heeds the loss.
 const (
 	heedsLoss   = "heeds-the-loss"
 	ignoresLoss = "ignores-the-loss"
@@ -17,13 +20,13 @@ const (
 func lateRequest(variant string) lab.Request {
 	return lab.Request{
 		Pause:      []string{lab.BeforeWrite},
-		IgnoreLoss: variant == ignoresLoss || variant == noFence,
-		Unfenced:   variant == noFence,
+		IgnoreLoss: strings.HasSuffix(variant, ignoresLoss) || strings.HasSuffix(variant, noFence),
+		Unfenced:   strings.HasSuffix(variant, noFence),
 	}
 }
 
 // lateVerdict judges A, whose lease ended, and B, which sold the last unit meanwhile.
-func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Observation {
+func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Outcome {
 	reply := a.Reply()
 	for _, c := range b.Calls() {
 		// If a server timed out, this run proves nothing about the lock.
@@ -31,11 +34,11 @@ func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Observation {
 	}
 	switch j := b.Judge(); {
 	case j.Lost():
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	case reply.Problem == "lock_lost" || reply.Problem == "stale_fence":
-		return lab.Refuses.Seen()
+		return lab.Refuses
 	case reply.Outcome == loadtest.Accepted:
-		return lab.Safe.Seen()
+		return lab.Safe
 	default:
 		b.Fatalf("A was answered %s, which is no outcome of this scenario", lab.Told(reply))
 		panic("unreachable")
@@ -43,7 +46,7 @@ func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Observation {
 }
 
 // afterTheLease waits for the reply to B, who asks while A works for longer than its lease. Then it resumes A.
-func afterTheLease(b *lab.Testbed) lab.Observation {
+func afterTheLease(b *lab.Testbed) lab.Outcome {
 	a, next := b.Calls()[0], b.Calls()[1]
 	busy, took := next.Reply().Outcome == loadtest.Busy, next.Took()
 	if busy {

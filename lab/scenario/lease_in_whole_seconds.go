@@ -20,13 +20,13 @@ func leaseInSeconds() lab.Scenario {
 			byHand("naive", lab.Delays, "ex-rounded-up"),
 			byHand("fixed", lab.Safe, "px"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			switch b.Case.Variant {
 			case "ex-rounded-down-to-0":
 				_, err := setFor(b, "A", "EX", int64(400*time.Millisecond/time.Second))
 				b.Require(err != nil, "Redis refuses an expiry of 0")
 				b.Evidence(lab.Answer, nil, "was-told", "who", "A", "answer", err)
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			case "ex-rounded-up":
 				return roundedUp(b)
 			}
@@ -59,13 +59,13 @@ func leaseInSeconds() lab.Scenario {
 			if let {
 				return bothSell(b, "A", "B")
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
 
 // roundedUp makes a holder with a lease of 200 ms die.
-func roundedUp(b *lab.Testbed) lab.Observation {
+func roundedUp(b *lab.Testbed) lab.Outcome {
 	const lease = 200 * time.Millisecond
 	from := time.Now()
 	ok, err := setFor(b, "A", "EX", 1)
@@ -80,6 +80,6 @@ func setFor(b *lab.Testbed, who, unit string, n int64) (bool, error) {
 	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
-	b.Statement(who, fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
+	b.Statement(who, "redis", fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
 	return err == nil, err
 }

@@ -15,7 +15,7 @@ func limitRaced() lab.Scenario {
 			byHand("fixed", lab.Refuses, "counts-in-the-row-it-writes"),
 			ours(lab.Refuses, ""),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != lab.OrderService {
 				return buyInTwoTabs(b)
 			}
@@ -40,12 +40,12 @@ func limitRaced() lab.Scenario {
 			books, sound := s.Judge()
 			switch {
 			case books[""].Sold > 2:
-				return lab.Exceeds.Seen()
+				return lab.Exceeds
 			case !sound:
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			}
 			b.Require(bought == 1 && refused == 1, "one tab buys, and the other is told of the limit")
-			return lab.Refuses.Seen()
+			return lab.Refuses
 		},
 	}
 }
@@ -53,7 +53,7 @@ func limitRaced() lab.Scenario {
 // buyInTwoTabs makes one customer buy two units in each of two tabs, where the limit is two. The naive code sums the
 // customer's orders and inserts one if the sum is below the limit; in both tabs the sum is 0. The fixed code keeps the
 // sum in a row, and checks the limit in the statement that raises it.
-func buyInTwoTabs(b *lab.Testbed) lab.Observation {
+func buyInTwoTabs(b *lab.Testbed) lab.Outcome {
 	db := newTables(b,
 		"orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(64), units INT)",
 		"limits (customer VARCHAR(64) PRIMARY KEY, used INT NOT NULL)",
@@ -94,9 +94,9 @@ func buyInTwoTabs(b *lab.Testbed) lab.Observation {
 	b.Evidence(lab.Balance, units, "units-of-one-customer", "who", "A", "units", units, "limit", 2)
 	switch {
 	case units > 2:
-		return lab.Exceeds.Seen()
+		return lab.Exceeds
 	case refused == 0:
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
-	return lab.Refuses.Seen()
+	return lab.Refuses
 }

@@ -19,7 +19,7 @@ func localMutex() lab.Scenario {
 			}
 			return excludes(c, p)
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			apps := b.Apps(2)
 			if b.Case.Variant == "1-instance" {
 				return twoBuyers(b, apps[0], apps[0])

@@ -18,7 +18,7 @@ func lockInsideTry() lab.Scenario {
 			byHand("naive", lab.Refuses, "finally-compares-the-owner"),
 			byHand("fixed", lab.Safe, "locks-before-try"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			a := newNaiveLock(b, "A", longLease)
 			second, third := newNaiveLock(b, "B", longLease), newNaiveLock(b, "C", longLease)
 			a.mustTake()
@@ -31,11 +31,11 @@ func lockInsideTry() lab.Scenario {
 			a.gives()
 			if !errors.Is(err, errBusyLock) { // a caller comes again only if it is told that the lock was busy
 				b.Note("B", "gives-up")
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			}
 			b.Require(buyOnce(b, second) == nil, "B gets the lock on its second try")
 			b.Evidence(lab.Answer, nil, "got-the-lock")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -45,7 +45,7 @@ func buyOnce(b *lab.Testbed, l *naiveLock) (err error) {
 	unlock := func() {
 		if b.Case.Variant == "finally-deletes-the-key" {
 			b.Must("DEL", l.redis.Del(b.Ctx, l.key).Err())
-			b.Statement("B", "DEL")
+			b.Statement("B", "redis", "DEL")
 			return
 		}
 		n, e := l.redis.Eval(b.Ctx, compareAndDelete, []string{l.key}, l.token).Int()

@@ -20,7 +20,7 @@ func lockOnTwoNodes() lab.Scenario {
 			byHand("naive", lab.Aborts, forUpdateOnTwoNodes),
 			byHand("fixed", lab.Safe, forUpdateOnOneNode),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			s := newClusterShop(b)
 			switch b.Case.Variant {
 			case getLockOnTwoNodes:
@@ -37,7 +37,7 @@ func lockOnTwoNodes() lab.Scenario {
 }
 
 // underGetLock lets A buy at node 1, and B at the given one.
-func (s *clusterShop) underGetLock(node int) lab.Observation {
+func (s *clusterShop) underGetLock(node int) lab.Outcome {
 	b, a, other := s.b, s.sale(1, "A"), s.sale(node, "B")
 	const get, release = "SELECT GET_LOCK('sku', 0)", "SELECT RELEASE_LOCK('sku')"
 	b.Require(a.count(get) == 1, "A gets the lock")
@@ -60,7 +60,7 @@ func (s *clusterShop) underGetLock(node int) lab.Observation {
 }
 
 // forUpdateTogether lets A and B lock the row at one node: B waits.
-func (s *clusterShop) forUpdateTogether() lab.Observation {
+func (s *clusterShop) forUpdateTogether() lab.Outcome {
 	a, other := s.sale(1, "A"), s.sale(1, "B")
 	a.do("BEGIN")
 	a.read("FOR UPDATE")
@@ -76,7 +76,7 @@ func (s *clusterShop) forUpdateTogether() lab.Observation {
 }
 
 // forUpdateApart lets A and B lock the row at two nodes: neither waits, and the second COMMIT fails.
-func (s *clusterShop) forUpdateApart() lab.Observation {
+func (s *clusterShop) forUpdateApart() lab.Outcome {
 	b, a, other := s.b, s.sale(1, "A"), s.sale(2, "B")
 	a.do("BEGIN")
 	a.read("FOR UPDATE")
@@ -89,6 +89,6 @@ func (s *clusterShop) forUpdateApart() lab.Observation {
 	err := other.try("COMMIT")
 	b.Require(errno(err) == errDeadlock, "the COMMIT of B fails with 1213")
 	b.Evidence(lab.Answer, errno(err), "commit-failed", "who", "B", "error", errno(err))
-	b.Require(s.verdict(1) == lab.Safe.Seen(), "one sale is in the books, and one customer was told of one")
-	return lab.Aborts.Seen()
+	b.Require(s.verdict(1) == lab.Safe, "one sale is in the books, and one customer was told of one")
+	return lab.Aborts
 }

@@ -10,7 +10,7 @@ func lockWaitHalfDone() lab.Scenario {
 			byHand("naive", lab.HalfDone, "commits-what-there-is"),
 			byHand("fixed", lab.Aborts, "rolls-back"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			db := newTables(b, "stock (sku INT PRIMARY KEY, quantity INT NOT NULL)")
 			b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 10), (2, 10)")
 			const take = "UPDATE stock SET quantity = quantity - 1 WHERE sku = ?"
@@ -36,9 +36,9 @@ func lockWaitHalfDone() lab.Scenario {
 			b.Evidence(lab.Balance, map[string]int64{"1": one, "2": two}, "left-of-10-and-10", "first", one, "second",
 				two)
 			if one != two {
-				return lab.HalfDone.Seen()
+				return lab.HalfDone
 			}
-			return lab.Aborts.Seen()
+			return lab.Aborts
 		},
 	}
 }

@@ -37,13 +37,8 @@ func locksFlushed() lab.Scenario {
 			lab.Cases(noFence, "redis-setnx", "redis-watchdog"),
 			lab.Stated(lab.Safe, oneNodeFlushed, "redlock"),
 		)),
-		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
-			if c.Variant == evictedDeaf {
-				c.Variant = ignoresLoss
-			}
-			return lateWriter(c, p)
-		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Predict: lateWriter,
+		Run: func(b *lab.Testbed) lab.Outcome {
 			// Node 1 of Redlock has the locks, because other scenarios need the keys of the first Redis.
 			nodes := newNodes(b)
 			if b.Case.Code != "" {
@@ -52,9 +47,7 @@ func locksFlushed() lab.Scenario {
 			apps := b.Apps(2, "STOCK_REDIS_URL=redis://"+nodes.servers[0].Addr, "STOCK_LOCK_SETNX_LEASE=60s",
 				"STOCK_LOCK_WATCHDOG_LEASE=9s", "STOCK_REDLOCK_LEASE=9s")
 			b.Stock(1)
-			r := lateRequest(b.Case.Variant)
-			r.IgnoreLoss = b.Case.Variant != heedsLoss
-			a := b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
+			a := b.Begin(apps[0], "A", lateRequest(b.Case.Variant)).Paused(lab.BeforeWrite)
 			key := lockKey(b.Case.Strategy, b.SKU)
 			switch {
 			case b.Case.Variant == oneNodeFlushed:
@@ -62,9 +55,9 @@ func locksFlushed() lab.Scenario {
 				other := b.Sell(apps[1], "B", lab.Request{Wait: lab.Once()})
 				b.Require(a.Go().Reply().Outcome == loadtest.Accepted, "A sells")
 				if j := b.Judge(); j.Lost() || other.Outcome != loadtest.Busy {
-					return lab.Oversells.Seen()
+					return lab.Oversells
 				}
-				return lab.Safe.Seen()
+				return lab.Safe
 			case b.Case.Strategy == "redlock":
 				nodes.flush(len(nodes.clients))
 			case b.Case.Variant == evictedDeaf:
@@ -86,25 +79,20 @@ func locksFlushed() lab.Scenario {
 func (n *nodes) flush(number int) {
 	for i, c := range n.clients[:number] {
 		flushAll(n.b, c)
-		n.b.Statement(n.name(i), "FLUSHALL")
+		n.b.Statement(n.name(i), "", "FLUSHALL")
 	}
 }
 
-// flushAll deletes everything in a Redis except the keys by which instances recognise it. Without them they would
+// flushAll deletes everything in a Redis except the key by which instances recognise it. Without it they would
 // report the server as down, and the next case would wait in vain.
 func flushAll(b *lab.Testbed, c *redis.Client) {
-	known := make(map[string]map[string]string)
-	for _, key := range []string{"stock:origin"} {
-		fields, err := c.HGetAll(b.Ctx, key).Result()
-		b.Must("HGETALL", err)
-		known[key] = fields
-	}
-	_, err := c.TxPipelined(b.Ctx, func(p redis.Pipeliner) error {
+	const key = "stock:origin"
+	fields, err := c.HGetAll(b.Ctx, key).Result()
+	b.Must("HGETALL", err)
+	_, err = c.TxPipelined(b.Ctx, func(p redis.Pipeliner) error {
 		p.FlushAll(b.Ctx)
-		for key, fields := range known {
-			if len(fields) > 0 {
-				p.HSet(b.Ctx, key, fields)
-			}
+		if len(fields) > 0 {
+			p.HSet(b.Ctx, key, fields)
 		}
 		return nil
 	})
@@ -116,7 +104,7 @@ func flushAll(b *lab.Testbed, c *redis.Client) {
 func evict(b *lab.Testbed, c *redis.Client, key string) {
 	set := func(name, value string) {
 		b.Must("CONFIG SET", c.ConfigSet(b.Ctx, name, value).Err())
-		b.Statement("redis", "CONFIG SET "+name+" "+value)
+		b.Statement("redis", "", "CONFIG SET "+name+" "+value)
 	}
 	b.Defer(func() {
 		_ = c.ConfigSet(b.Ctx, "maxmemory", "0").Err()
@@ -143,14 +131,14 @@ func evict(b *lab.Testbed, c *redis.Client, key string) {
 }
 
 // flushedNaively deletes A's key while A works under a correct lock.
-func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
+func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Outcome {
 	a, next := newNaiveLockAt(b, "A", c, longLease), newNaiveLockAt(b, "B", c, longLease)
 	a.mustTake()
 	if b.Case.Variant == evicted {
 		evict(b, c, b.SKU)
 	} else {
 		flushAll(b, c)
-		b.Statement("redis", "FLUSHALL")
+		b.Statement("redis", "", "FLUSHALL")
 	}
 	inside := next.takes()
 	b.Evidence(lab.Hold, []bool{true, inside}, "both-hold", "a", true, "b", inside)
@@ -158,5 +146,5 @@ func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
 	if inside {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -19,7 +19,7 @@ func lostReplyOnAcquire() lab.Scenario {
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx", "redis-rlock", "redis-watchdog"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			p := b.Proxy(lab.NeedRedis)
 			if b.Case.Code == "naive" {
 				a := newNaiveLockAt(b, "A", b.RedisAt(p.Addr()), 3*time.Second)
@@ -32,12 +32,12 @@ func lostReplyOnAcquire() lab.Scenario {
 				b.TTL(b.SKU)
 				next := newNaiveLock(b, "B", lab.Patience)
 				if next.takes() {
-					return lab.Safe.Seen()
+					return lab.Safe
 				}
 				next.waits()
 				after := time.Since(from)
 				b.Evidence(lab.Waited, after, "let-in", "after", after)
-				return lab.Observation{Outcome: lab.Delays, After: after}
+				return b.Delayed(after)
 			}
 			leases := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s"}
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
@@ -54,9 +54,9 @@ func lostReplyOnAcquire() lab.Scenario {
 			b.TTL(key)
 			b.Judge()
 			if next.Outcome == loadtest.Accepted {
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
-			return lab.Observation{Outcome: lab.Delays, After: lab.Patience}
+			return b.Delayed(lab.Patience)
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -28,7 +27,7 @@ const stockTable = "stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL)"
 // newTables returns a new database with tables. Each is a name with its columns in brackets. The timeline does not show
 // how they were made.
 func newTables(b *lab.Testbed, tables ...string) *sql.DB {
-	db := b.DB()
+	db := b.DB(lab.NeedMySQL)
 	for _, table := range tables {
 		_, err := db.ExecContext(b.Ctx, "CREATE TABLE "+table)
 		b.Must("CREATE TABLE "+table, err)
@@ -71,8 +70,7 @@ func (s *naiveSale) tryRead(ctx context.Context, locking string) error {
 		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
 		return err
 	}
-	server := cmp.Or(s.on, "mysql")
-	s.b.EventSaying(readOf(s.who, server, int(s.seen)), fmt.Sprintf("%s = %d", query, s.seen))
+	s.b.EventSaying(readOf(s.who, s.on, int(s.seen)), fmt.Sprintf("%s = %d", query, s.seen))
 	return nil
 }
 
@@ -96,26 +94,32 @@ func (s *naiveSale) write() {
 	s.b.Must(s.who+": UPDATE", err)
 	_, err = s.ExecContext(s.b.Ctx, "INSERT INTO orders (who, seen) VALUES (?, ?)", s.who, s.seen)
 	s.b.Must(s.who+": INSERT", err)
-	e := writeOf(s.who, cmp.Or(s.on, "mysql"), int(s.seen-1))
+	e := writeOf(s.who, s.on, int(s.seen-1))
 	s.b.EventSaying(e, fmt.Sprintf("UPDATE stock SET quantity = %d", s.seen-1))
 }
 
 func (s *naiveSale) commit() { s.do("COMMIT") }
 
 // verdict compares the orders with the stock that is left.
-func (s *naiveShop) verdict() lab.Observation {
-	left := s.b.Int(s.server, s.db, "SELECT quantity FROM stock WHERE sku = 'sku'")
-	sold := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders")
-	s.b.Evidence(lab.Balance, map[string]int64{"initial": s.initial, "sold": sold, "left": left}, "balance", "initial",
-		s.initial, "sold", sold, "left", left)
+func (s *naiveShop) verdict() lab.Outcome {
+	sold, left := books(s.b, s.server, s.db, s.initial)
 	same := s.b.Int(s.server, s.db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.id < b.id AND a.seen = b.seen")
 	if same > 0 {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
 	}
 	if sold != s.initial-left {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
+}
+
+// books records how many orders there are, and what is left of the stock.
+func books(b *lab.Testbed, lane string, db *sql.DB, initial int64) (sold, left int64) {
+	left = b.Int(lane, db, "SELECT quantity FROM stock WHERE sku = 'sku'")
+	sold = b.Int(lane, db, "SELECT COUNT(*) FROM orders")
+	b.Evidence(lab.Balance, map[string]int64{"initial": initial, "sold": sold, "left": left}, "balance", "initial",
+		initial, "sold", sold, "left", left)
+	return sold, left
 }
 
 // The errors of MySQL and MariaDB that scenarios look for.
@@ -149,7 +153,7 @@ type session struct {
 	b   *lab.Testbed
 	who string
 	id  int64
-	on  string // the server, for the timeline; "": of the statement
+	on  string // the server, for the timeline
 }
 
 // newSession opens a session. It is closed at the end of the case.
@@ -157,7 +161,7 @@ func newSession(b *lab.Testbed, db *sql.DB, who string) *session {
 	conn, err := db.Conn(b.Ctx)
 	b.Must(who+": connect", err)
 	b.Defer(func() { _ = conn.Close() })
-	s := &session{Conn: conn, b: b, who: who}
+	s := &session{Conn: conn, b: b, who: who, on: "mysql"}
 	b.Must("CONNECTION_ID", conn.QueryRowContext(b.Ctx, "SELECT CONNECTION_ID()").Scan(&s.id))
 	return s
 }
@@ -180,11 +184,7 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
 		return err
 	}
-	if s.on == "" {
-		s.b.Statement(s.who, query)
-		return nil
-	}
-	s.b.EventSaying(lab.CaseEvent{At: time.Now(), Lane: s.who, Kind: lab.Note, To: s.on}, query)
+	s.b.Statement(s.who, s.on, query)
 	return nil
 }
 
@@ -197,19 +197,20 @@ func (s *session) inBackground(query string, args ...any) <-chan error {
 
 // waiting waits until the server reports that the session's statement waits for a row.
 func (s *session) waiting(look *sql.DB) {
-	s.b.Eventually(s.who+" waits for a row", func() bool {
+	waitsForARow(s.b, look, s.who, "trx_mysql_thread_id = ?", s.id)
+}
+
+// waitsForARow waits until the server reports that a transaction waits for a row. which selects the transaction.
+func waitsForARow(b *lab.Testbed, look *sql.DB, who, which string, arg any) {
+	b.Eventually(who+" waits for a row", func() bool {
 		time.Sleep(trxIdle)
 		var n int
-		err := look.QueryRowContext(
-			s.b.Ctx,
-			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND "+
-				"trx_mysql_thread_id = ?",
-			s.id,
-		).Scan(&n)
-		s.b.Must("innodb_trx", err)
+		err := look.QueryRowContext(b.Ctx, "SELECT COUNT(*) FROM information_schema.innodb_trx"+
+			" WHERE trx_state = 'LOCK WAIT' AND "+which, arg).Scan(&n)
+		b.Must("innodb_trx", err)
 		return n > 0
 	})
-	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
+	b.Note("mysql", "waits-for-a-row", "who", who)
 }
 
 // commits matches a message with COMMIT, alone or after other statements. \x03 is the protocol's byte before a
@@ -232,19 +233,19 @@ func (s *session) transaction(look *sql.DB, column string) (n int64) {
 		s.b.Must(query, err)
 		return true
 	})
-	s.b.Statement("mysql", fmt.Sprintf("%s = %d", query, n))
+	s.b.Statement("mysql", "", fmt.Sprintf("%s = %d", query, n))
 	return n
 }
 
-// secondPool opens another pool on the same database.
-func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB { return b.OpenDB(databaseOf(b, db)) }
+// secondPool opens another pool on the same database. parameters are the driver's: "?name=value", or "".
+func secondPool(b *lab.Testbed, db *sql.DB, parameters string) *sql.DB {
+	return b.OpenDB(b.Server(lab.NeedMySQL).Addr, databaseOf(b, db)+parameters)
+}
 
 // behindProxy opens a pool on the same database through a new proxy.
 func behindProxy(b *lab.Testbed, db *sql.DB) (*wire.Proxy, *sql.DB) {
-	p, err := wire.Listen(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
-	b.Must("a proxy before mysql", err)
-	b.Defer(func() { _ = p.Close() })
-	return p, b.OpenDBAt(p.Addr(), databaseOf(b, db)+"?interpolateParams=true")
+	p := b.ProxyTo(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
+	return p, b.OpenDB(p.Addr(), databaseOf(b, db)+"?interpolateParams=true")
 }
 
 func databaseOf(b *lab.Testbed, db *sql.DB) (name string) {

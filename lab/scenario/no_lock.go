@@ -18,7 +18,7 @@ func noLock() lab.Scenario {
 			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"},
 			lab.Case{Strategy: "merged", Store: "mysql"}),
 		Predict: excludes,
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			apps := b.Apps(2)
 			return twoBuyers(b, apps[0], apps[1])
 		},

@@ -8,28 +8,23 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lab"
-	"example.com/stock/loadtest"
 	"example.com/stock/lock/locktest/wire"
 )
 
 func oldNodeAdopted() lab.Scenario {
 	return lab.Scenario{
 		Name: "old-sessions-node-adopted", Group: lab.ZooKeeper,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Oversells, "knows-it-by-its-guid"),
-				byHand("fixed", lab.Safe, "compares-the-session"),
-			},
-			lab.Cases("", "zk-sequential", "zk-ephemeral"),
-		),
-		Predict:  freed,
-		Together: strategiesTogether(comeBack, reconnect),
+		Needs: []lab.Need{lab.NeedZooKeeper},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "knows-it-by-its-guid"),
+			byHand("fixed", lab.Safe, "compares-the-session"),
+		},
+		Run: reconnect,
 	}
 }
 
 // reconnect breaks A's connection, and A begins a new session while the node of the old one still exists.
-func reconnect(b *lab.Testbed) lab.Observation {
+func reconnect(b *lab.Testbed) lab.Outcome {
 	const guid = "_c_guid-of-A-lock-"
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
 	old := newQueuerFor(b, "A", p.Addr(), 2*time.Second)
@@ -66,56 +61,5 @@ func reconnect(b *lab.Testbed) lab.Observation {
 	if believes && has {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
-}
-
-// comeBack kills an instance that holds locks, and restarts it under the same name while its nodes still exist. Its
-// customers ask again.
-func comeBack(beds []*lab.Testbed) (seen []lab.Observation) {
-	const session, sure = 4 * time.Second, 2 * time.Second
-	var apps []*lab.App
-	env := "STOCK_ZOOKEEPER_SESSION_TIMEOUT=" + session.String()
-	for _, b := range beds {
-		apps = b.Apps(2, env)
-		b.Stock(2)
-		b.Watch(apps[1])
-	}
-	for _, b := range beds {
-		b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
-	}
-	killed := lab.KillFor(beds, apps[0])
-	apps = beds[0].Apps(2, env)
-	for _, b := range beds {
-		b.Note(apps[0].Name, "is-back")
-		b.Begin(apps[0], "again", lab.Request{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}})
-	}
-	for _, b := range beds {
-		b.Calls()[1].PausedOrAnswered(lab.BeforeWrite)
-	}
-	time.Sleep(time.Until(killed.Add(session + sure))) // by then the old session has expired
-	for _, b := range beds {
-		again := b.Calls()[1]
-		if !again.PausedOrAnswered(lab.BeforeWrite) {
-			b.Judge()
-			seen = append(seen, lab.Refuses.Seen()) // it got the lock by the old node, and lost it with the node
-			continue
-		}
-		next := b.Begin(apps[1], "B", lab.Request{Wait: lab.Once(), Pause: []string{lab.BeforeWrite}})
-		inside := next.PausedOrAnswered(lab.BeforeWrite)
-		again.Go().Reply()
-		if inside {
-			b.Evidence(lab.Hold, nil, "second-is-let-in")
-			next.Go().Reply()
-		}
-		b.Require(again.Reply().Outcome == loadtest.Accepted, "A is served")
-		after := again.Record().AcquiredAt.Sub(killed)
-		b.Evidence(lab.Waited, after, "let-in-again", "after", after)
-		j := b.Judge()
-		if inside || j.Lost() {
-			seen = append(seen, lab.Oversells.Seen())
-		} else {
-			seen = append(seen, lab.Delayed(after))
-		}
-	}
-	return seen
+	return lab.Safe
 }

@@ -14,7 +14,7 @@ func oneLockForAll() lab.Scenario {
 			byHand("naive", lab.Busy, "one-key"),
 			byHand("fixed", lab.Safe, "a-key-for-each-sku"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const skus = 20
 			refused := 0
 			for i := range skus { // the first sale is slow: nobody releases
@@ -28,9 +28,9 @@ func oneLockForAll() lab.Scenario {
 			}
 			b.Evidence(lab.Served, refused, "refused-for-another-sku", "refused", refused, "others", skus-1)
 			if refused > 0 {
-				return lab.Busy.Seen()
+				return lab.Busy
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -31,7 +31,7 @@ func oneOfABatch() lab.Scenario {
 			on("redis", lab.Stated(lab.Safe, theFirstLeaves, "merged")),
 			on("mysql", lab.Stated(lab.Safe, theFirstLeaves, "merged")),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			switch b.Case.Variant {
 			case "one-error-for-all", "then-one-by-one":
 				return insertTogether(b)
@@ -47,7 +47,7 @@ func oneOfABatch() lab.Scenario {
 }
 
 // takeAnID writes an order with the id of one of a batch of the service, before the orders of that batch arrive.
-func takeAnID(b *lab.Testbed) lab.Observation {
+func takeAnID(b *lab.Testbed) lab.Outcome {
 	h := holdABatch(b, 100)
 	snare, sent := h.holdOrders()
 	ids := anID.FindAllString(string(sent), -1)
@@ -57,12 +57,12 @@ func takeAnID(b *lab.Testbed) lab.Observation {
 	b.Defer(func() { _, _ = db.Exec("DELETE FROM orders WHERE sku = ?", takenFor) })
 	snare.Release()
 	served := answered(h.crowd, string(loadtest.Accepted))
-	b.Require(b.Judge().Seen().Outcome == lab.Safe, "no stock is lost")
+	b.Require(b.Judge().Seen() == lab.Safe, "no stock is lost")
 	switch served {
 	case crowd - 1:
-		return lab.Safe.Seen()
+		return lab.Safe
 	case 0:
-		return lab.Aborts.Seen()
+		return lab.Aborts
 	default:
 		b.Fatalf("%d of the batch are served", served)
 		panic("unreachable")
@@ -70,7 +70,7 @@ func takeAnID(b *lab.Testbed) lab.Observation {
 }
 
 // leaveTheBatch lets the first customer of a batch of the service disconnect while its orders are on their way.
-func leaveTheBatch(b *lab.Testbed) lab.Observation {
+func leaveTheBatch(b *lab.Testbed) lab.Outcome {
 	h := holdABatch(b, 100)
 	snare, sent := h.holdOrders()
 	first := slices.MinFunc(h.crowd, func(x, y *lab.Call) int {
@@ -83,7 +83,7 @@ func leaveTheBatch(b *lab.Testbed) lab.Observation {
 	j := b.Judge()
 	counted(b, len(j.Orders), crowd+2)
 	if served != crowd-1 {
-		return lab.Aborts.Seen()
+		return lab.Aborts
 	}
 	b.Require(len(j.Orders) == crowd+2, "the one who left is sold to: its batch had begun")
 	return j.Seen()
@@ -102,7 +102,7 @@ func takeID(s *session, id string) {
 
 // insertTogether sells to a crowd in one transaction with one INSERT, in which one id is already taken. The naive code
 // returns the error to every customer; the fixed code then sells to each in a separate transaction.
-func insertTogether(b *lab.Testbed) lab.Observation {
+func insertTogether(b *lab.Testbed) lab.Outcome {
 	db := newTables(b, stockTable, "orders (id VARCHAR(64) PRIMARY KEY)")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 100)")
 	b.Exec("mysql", db, "INSERT INTO orders VALUES (?)", naiveOrder(crowd/2))
@@ -135,9 +135,9 @@ func insertTogether(b *lab.Testbed) lab.Observation {
 	b.Evidence(lab.Balance, left, "balance", "initial", 100, "sold", 100-left, "left", left)
 	counted(b, int(100-left), crowd)
 	if 100-left == crowd-1 {
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
-	return lab.Aborts.Seen()
+	return lab.Aborts
 }
 
 // place returns the position of a request id in a message, or the message's length if it is absent. It skips longer ids
@@ -156,7 +156,7 @@ func place(message []byte, id string) int {
 
 // leaveEarly sells to a crowd in one transaction, during which the first customer disconnects. In Go, as in most
 // languages, the context of a request ends with its connection.
-func leaveEarly(b *lab.Testbed) lab.Observation {
+func leaveEarly(b *lab.Testbed) lab.Outcome {
 	shop := newNaiveShop(b, 100)
 	request, gone := context.WithCancel(b.Ctx)
 	defer gone()
@@ -189,7 +189,7 @@ func leaveEarly(b *lab.Testbed) lab.Observation {
 	}
 	seen := shop.verdict()
 	if sold := b.Int("mysql", shop.db, "SELECT COUNT(*) FROM orders"); sold != crowd {
-		return lab.Aborts.Seen()
+		return lab.Aborts
 	}
 	return seen
 }

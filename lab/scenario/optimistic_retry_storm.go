@@ -18,7 +18,7 @@ func retryStorm() lab.Scenario {
 			{Strategy: "merged", Store: "redis", Want: lab.Forecast{Outcome: lab.Safe}},
 			{Strategy: "merged", Store: "mysql", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			apps := b.Apps(2)
 			b.Stock(buyers)
 			at := lab.BeforeWrite
@@ -46,9 +46,9 @@ func retryStorm() lab.Scenario {
 			b.Evidence(lab.Served, tries, "tries", "sales", buyers, "tries", tries, "again", again, "buyers", buyers)
 			b.Require(!b.Judge().Lost(), "nothing is lost")
 			if again >= buyers-1 {
-				return lab.Repeats.Seen()
+				return lab.Repeats
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

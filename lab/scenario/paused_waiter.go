@@ -21,7 +21,7 @@ func pausedWaiter() lab.Scenario {
 			[]lab.Case{byHand("naive", lab.Oversells, "takes-any-grant")},
 			lab.Stated(lab.Safe, "", "redis-watchdog", "zk-sequential"),
 			lab.Stated(lab.Aborts, "", "mysql-get-lock")),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code == "naive" {
 				return grantNaively(b)
 			}
@@ -49,14 +49,14 @@ func pausedWaiter() lab.Scenario {
 			late, served := a.Reply(), other.Reply().Outcome == loadtest.Accepted
 			switch j := b.Judge(); {
 			case j.Lost():
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			case !served || late.Problem == "stale_fence" || late.Problem == "lock_lost":
-				return lab.Refuses.Seen() // two had the lock, and the store noticed
+				return lab.Refuses // two had the lock, and the store noticed
 			case late.Problem == "backend_down":
-				return lab.Aborts.Seen() // the wait ended with its session or connection
+				return lab.Aborts // the wait ended with its session or connection
 			}
 			b.Require(late.Outcome == loadtest.Accepted, "A is served")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
@@ -77,7 +77,7 @@ func (q *naiveQueue) enter(who string) bool {
 	if !ok {
 		q.b.Must("RPUSH", q.c.RPush(q.b.Ctx, q.key+"-queue", who).Err())
 	}
-	q.b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+	q.b.Statement(who, "redis", fmt.Sprintf("SET NX: %t", ok))
 	return ok
 }
 
@@ -91,7 +91,7 @@ func (q *naiveQueue) leave(who string) {
 }
 
 // grantNaively hands the lock to A while A reads no messages, as if frozen. Then A resumes.
-func grantNaively(b *lab.Testbed) lab.Observation {
+func grantNaively(b *lab.Testbed) lab.Outcome {
 	q := &naiveQueue{b, b.Redis(), b.SKU, time.Second}
 	b.Require(q.enter("C"), "C gets the lock")
 	mail := q.c.Subscribe(b.Ctx, q.key+"-A")
@@ -115,5 +115,5 @@ func grantNaively(b *lab.Testbed) lab.Observation {
 	if believes && has {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -18,7 +18,7 @@ func paymentAfterExpiry() lab.Scenario {
 			ours(lab.Refuses, soldToAnother),
 			ours(lab.Safe, stillThere),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != lab.OrderService {
 				return payTooLate(b)
 			}
@@ -33,18 +33,18 @@ func paymentAfterExpiry() lab.Scenario {
 			books, sound := s.Judge()
 			switch {
 			case !sound || books[""].Sold != 1:
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			case pay.Reply().Problem == "reservation_expired":
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			}
 			b.Require(pay.Bought() && pay.Got().Late, "A is told that its payment was late, and has the unit")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
 
 // payTooLate delivers A's payment after A's reservation has expired and its unit was sold to B.
-func payTooLate(b *lab.Testbed) lab.Observation {
+func payTooLate(b *lab.Testbed) lab.Outcome {
 	db := newTables(b,
 		"stock (id INT PRIMARY KEY, available INT NOT NULL)",
 		"reservations (id INT PRIMARY KEY, state VARCHAR(16))",
@@ -71,8 +71,8 @@ func payTooLate(b *lab.Testbed) lab.Observation {
 	sold, left := b.Int("mysql", db, "SELECT COUNT(*) FROM orders"), b.Int("mysql", db, "SELECT available FROM stock")
 	if !sums(b, 1, left, 0, sold) {
 		b.Evidence(lab.Pair, sold, "one-unit-two-owners", "one", "B", "other", "A")
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
 	b.Require(refused, "A is told")
-	return lab.Refuses.Seen()
+	return lab.Refuses
 }

@@ -24,7 +24,7 @@ func poisonEvent() lab.Scenario {
 			ours(lab.Safe, anotherSKU),
 			ours(lab.Blocks, itsOwnSKU),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != lab.OrderService {
 				return poisonTheQueue(b)
 			}
@@ -46,23 +46,23 @@ func poisonEvent() lab.Scenario {
 				got := receiver.Await(".b", 3)
 				s.Judge()
 				b.Require(slices.Equal(got, []uint64{1, 2, 3}), "the other SKU's events come once, in order")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			behind := slices.Contains(receiver.Numbers(""), 3)
 			receiver.Accept()
 			got := receiver.Await("", 3)
 			s.Judge()
 			if behind || !slices.Equal(got, []uint64{1, 2, 3}) {
-				return lab.Reorders.Seen()
+				return lab.Reorders
 			}
-			return lab.Blocks.Seen()
+			return lab.Blocks
 		},
 	}
 }
 
 // poisonTheQueue relays three events of different SKUs, the first of which the consumer cannot read. One relay sends
 // the first again and again; the other skips it after three tries.
-func poisonTheQueue(b *lab.Testbed) lab.Observation {
+func poisonTheQueue(b *lab.Testbed) lab.Outcome {
 	db := newTables(b, "outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")
 	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, FALSE), (2, FALSE), (3, FALSE)")
 	relay := newSession(b, db, "relay")
@@ -81,7 +81,7 @@ func poisonTheQueue(b *lab.Testbed) lab.Observation {
 	}
 	b.Evidence(lab.Served, told, "consumer-was-told", "told", len(told), "events", 3)
 	if len(told) == 0 {
-		return lab.Blocks.Seen()
+		return lab.Blocks
 	}
-	return lab.Loses.Seen()
+	return lab.Loses
 }

@@ -18,7 +18,7 @@ func pollingCosts() lab.Scenario {
 			byHand("naive", lab.Repeats, "asks-every-millisecond"),
 			byHand("fixed", lab.Safe, "waits-for-a-message"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code == "fixed" {
 				return waitForMessages(b)
 			}
@@ -43,14 +43,14 @@ func pollingCosts() lab.Scenario {
 			b.Evidence(lab.Served, nil, "asked-in-vain", "waiters", waiters, "commands", enough)
 			stop()
 			a.gives()
-			return lab.Repeats.Seen()
+			return lab.Repeats
 		},
 	}
 }
 
 // waitForMessages has a list with a token for the lock. Redis keeps the waiters in a queue (BLPOP), and gives the token
 // to the first one.
-func waitForMessages(b *lab.Testbed) lab.Observation {
+func waitForMessages(b *lab.Testbed) lab.Outcome {
 	const waiters = 10
 	c, before, turns := b.Redis(), calls(b, "blpop"), make(chan error, waiters)
 	for range waiters {
@@ -75,7 +75,7 @@ func waitForMessages(b *lab.Testbed) lab.Observation {
 	sent := calls(b, "blpop") - before
 	b.Evidence(lab.Served, sent, "asked-once-each", "waiters", waiters, "commands", sent)
 	b.Require(sent == waiters, "each waiter sends one command")
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // calls returns how many commands of that name Redis has executed.

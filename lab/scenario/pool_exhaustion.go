@@ -15,7 +15,7 @@ func poolExhaustion() lab.Scenario {
 			byHand("naive", lab.Blocks, "one-pool"),
 			byHand("fixed", lab.Safe, "a-pool-for-locks"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			locks := newTables(b,
 				"stock (sku INT PRIMARY KEY, quantity INT NOT NULL)",
 				"orders (id INT AUTO_INCREMENT PRIMARY KEY)",
@@ -24,7 +24,7 @@ func poolExhaustion() lab.Scenario {
 			b.Exec("mysql", locks, "INSERT INTO stock VALUES (1, 10)")
 			work, enough := locks, 2*time.Second
 			if b.Case.Code == "fixed" {
-				work, enough = secondPool(b, locks), lab.Patience
+				work, enough = secondPool(b, locks, ""), lab.Patience
 			}
 			locks.SetMaxOpenConns(2)
 			a, other := newSession(b, locks, "A"), newSession(b, locks, "B")
@@ -51,9 +51,9 @@ func poolExhaustion() lab.Scenario {
 			b.Must("B: "+lock, <-waits)
 			other.do("COMMIT")
 			if stalled {
-				return lab.Blocks.Seen()
+				return lab.Blocks
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

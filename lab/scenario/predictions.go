@@ -34,13 +34,12 @@ func fenced(_ lab.Case, p lab.StrategyPromise) lab.Forecast {
 
 // lateWriter returns the forecast for a holder whose lease ends before it writes.
 func lateWriter(c lab.Case, p lab.StrategyPromise) lab.Forecast {
+	late := lateRequest(c.Variant)
 	switch {
-	case c.Variant == heedsLoss && p.SignalsLoss:
+	case !late.IgnoreLoss && p.SignalsLoss:
 		return lab.Forecast{Outcome: lab.Refuses, From: "signals_loss"}
-	case c.Variant == ignoresLoss && p.Fenced:
-		return lab.Forecast{Outcome: lab.Refuses, From: "fenced"}
-	case c.Variant == ignoresLoss:
-		return lab.Forecast{Outcome: lab.Oversells, From: "fenced: false"}
+	case late.IgnoreLoss && !late.Unfenced:
+		return fenced(c, p)
 	default:
 		return lab.Forecast{Outcome: lab.Oversells, From: "exclusive, while no lease is lost"}
 	}

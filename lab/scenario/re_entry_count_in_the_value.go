@@ -21,14 +21,14 @@ func reEntryCount() lab.Scenario {
 			byHand("naive", lab.Oversells, "json-get-then-set"),
 			byHand("fixed", lab.Safe, "a-hash-and-a-script"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code == "fixed" {
 				a, other := hashLock{b, "A", "process-1:1"}, hashLock{b, "B", "process-2:1"}
 				b.Require(a.enter(short) == 1, "A gets the lock")
 				b.Eventually("A's lease ends, and B gets the lock", func() bool { return other.enter(long) == 1 })
 				b.Require(a.enter(long) == 0, "A does not enter again")
 				b.Evidence(lab.Hold, nil, "re-entry-is-refused")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			a, other := jsonLock{b, "A", "process-1:1"}, jsonLock{b, "B", "process-2:1"}
 			var found holder
@@ -67,7 +67,7 @@ func (l jsonLock) lock(lease time.Duration) bool {
 	l.b.Must("JSON", err)
 	ok, err := l.b.Redis().SetNX(l.b.Ctx, l.b.SKU, value, lease).Result()
 	l.b.Must("SET NX", err)
-	l.b.Statement(l.who, fmt.Sprintf("SET NX: %t", ok))
+	l.b.Statement(l.who, "redis", fmt.Sprintf("SET NX: %t", ok))
 	return ok
 }
 
@@ -85,5 +85,5 @@ func (l jsonLock) set(h holder, lease time.Duration) {
 	value, err := json.Marshal(h)
 	l.b.Must("JSON", err)
 	l.b.Must("SET", l.b.Redis().Set(l.b.Ctx, l.b.SKU, value, lease).Err())
-	l.b.Statement(l.who, "SET "+string(value))
+	l.b.Statement(l.who, "redis", "SET "+string(value))
 }

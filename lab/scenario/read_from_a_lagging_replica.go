@@ -18,7 +18,7 @@ func laggingReplica() lab.Scenario {
 			byHand("naive", lab.Oversells, "reads-the-replica"),
 			byHand("fixed", lab.Safe, "reads-the-master"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			stock, orders := b.SKU+"-stock", b.SKU+"-orders"
 			master := b.Redis()
 			b.Must("SET", master.Set(b.Ctx, stock, 1, lab.Patience).Err())
@@ -56,17 +56,16 @@ func laggingReplica() lab.Scenario {
 			b.Evidence(lab.Balance, left, "balance", "initial", 1, "sold", len(read), "left", left)
 			if second && read[0] == read[1] {
 				b.Evidence(lab.Pair, read, "both-sold", "one", "A", "other", "B", "read", read[0])
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
 
 // replicate makes an idle Redis, a node of Redlock, a replica of the first Redis, through a proxy, until the case ends.
 func replicate(b *lab.Testbed) (replica *redis.Client, link *wire.Proxy) {
-	link, err := wire.Listen(b.Server(lab.NeedRedis).Addr, wire.Protocol{})
-	b.Must("a proxy before redis", err)
+	link = b.ProxyTo(b.Server(lab.NeedRedis).Addr, wire.Protocol{})
 	replica = newNodes(b).clients[4]
 	// By default a master waits 5 s for further replicas before it begins to copy.
 	const wait = "repl-diskless-sync-delay"
@@ -78,7 +77,6 @@ func replicate(b *lab.Testbed) (replica *redis.Client, link *wire.Proxy) {
 		// Copied keys must not affect the locks of later scenarios.
 		_ = replica.Do(b.Ctx, "REPLICAOF", "NO", "ONE").Err()
 		_ = replica.FlushAll(b.Ctx).Err()
-		_ = link.Close()
 	})
 	host, port, err := net.SplitHostPort(link.Addr())
 	b.Must("address of the proxy", err)

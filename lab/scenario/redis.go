@@ -44,7 +44,7 @@ func (l *naiveLock) takes() bool {
 	if l.key != l.b.SKU {
 		key = l.key + " "
 	}
-	l.b.Statement(l.who, fmt.Sprintf("SET %sNX: %t", key, ok))
+	l.b.Statement(l.who, "redis", fmt.Sprintf("SET %sNX: %t", key, ok))
 	return ok
 }
 
@@ -74,7 +74,7 @@ func (l *naiveLock) waits() {
 	ok, err := l.lock(patient)
 	l.b.Must(l.who+" waits", err)
 	l.b.Require(ok, l.who+" gets the lock")
-	l.b.Statement(l.who, "SET NX: true")
+	l.b.Statement(l.who, "redis", "SET NX: true")
 }
 
 func (l *naiveLock) try(ctx context.Context) (bool, error) {
@@ -95,7 +95,7 @@ func (l *naiveLock) unlock(ctx context.Context) error {
 }
 
 // bothSell makes two holders of one lock sell the last unit: read, read, write, write.
-func bothSell(b *lab.Testbed, one, other string) lab.Observation {
+func bothSell(b *lab.Testbed, one, other string) lab.Outcome {
 	c, stock := b.Redis(), b.SKU+"-stock"
 	b.Must("SET", c.Set(b.Ctx, stock, 1, lab.Patience).Err())
 	read := func(who string) int {
@@ -112,7 +112,7 @@ func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 	b.Require(first == second, "both read the same")
 	b.Evidence(lab.Pair, []string{one, other}, "both-sold", "one", one, "other", other, "read", first)
 	b.Evidence(lab.Balance, nil, "balance", "initial", 1, "sold", 2, "left", read("redis"))
-	return lab.Oversells.Seen()
+	return lab.Oversells
 }
 
 // readOf returns the event of a read by the lab's own code, just now, with the units that it read.
@@ -153,7 +153,7 @@ func (l hashLock) enter(lease time.Duration) int {
 		redis.call('PEXPIRE', KEYS[1], ARGV[2])
 		return n`, []string{l.b.SKU}, l.owner, lease.Milliseconds()).Int()
 	l.b.Must("EVAL", err)
-	l.b.Statement(l.who, fmt.Sprintf("EVAL enter %s: %d", l.owner, n))
+	l.b.Statement(l.who, "redis", fmt.Sprintf("EVAL enter %s: %d", l.owner, n))
 	return n
 }
 
@@ -165,6 +165,6 @@ func (l hashLock) leave(owner string) int {
 		if n == 0 then redis.call('DEL', KEYS[1]) end
 		return n`, []string{l.b.SKU}, owner).Int()
 	l.b.Must("EVAL", err)
-	l.b.Statement(l.who, fmt.Sprintf("EVAL leave %s: %d", owner, n))
+	l.b.Statement(l.who, "redis", fmt.Sprintf("EVAL leave %s: %d", owner, n))
 	return n
 }

@@ -20,7 +20,8 @@ type nodes struct {
 	b       *lab.Testbed
 	servers []*server.Server
 	clients []*redis.Client
-	key     string // of the case's lock
+	proxies []*wire.Proxy // see behindProxies
+	key     string        // of the case's lock
 }
 
 func newNodes(b *lab.Testbed) *nodes {
@@ -70,6 +71,13 @@ func (n *nodes) restart(i int) {
 	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
 }
 
+// kill kills a node until the case ends.
+func (n *nodes) kill(i int) {
+	n.b.Must("kill "+n.name(i), n.servers[i].Kill())
+	n.b.Defer(func() { _ = n.servers[i].Restart(n.b.Ctx) })
+	n.b.Note(n.name(i), "node-is-killed")
+}
+
 // holders records whose value the key has on each node: together as evidence, and each in the lane of its node.
 func (n *nodes) holders(key string) {
 	var seen []string
@@ -82,7 +90,7 @@ func (n *nodes) holders(key string) {
 		value, err := c.Get(n.b.Ctx, n.key).Result()
 		if errors.Is(err, redis.Nil) {
 			seen = append(seen, "–")
-			n.b.Statement(n.name(i), "GET: nil")
+			n.b.Statement(n.name(i), "", "GET: nil")
 			continue
 		}
 		n.b.Must("GET", err)
@@ -90,21 +98,31 @@ func (n *nodes) holders(key string) {
 			values[value] = fmt.Sprintf("value %d", len(values)+1)
 		}
 		seen = append(seen, fmt.Sprintf("%d: %s", i+1, values[value]))
-		n.b.Statement(n.name(i), "GET: "+values[value])
+		n.b.Statement(n.name(i), "", "GET: "+values[value])
 	}
 	n.b.Evidence(lab.Served, seen, key, "values", strings.Join(seen, ", "))
 }
 
-// proxies opens a proxy before each of the five nodes, for this case. env makes an instance use them.
-func (n *nodes) proxies() (list []*wire.Proxy, env string) {
+// behindProxies opens a proxy before each of the five nodes. env makes an instance use them.
+func (n *nodes) behindProxies() (env string) {
 	var urls []string
-	for i, server := range n.servers {
-		p, err := wire.Listen(server.Addr, wire.Redis())
-		n.b.Must("a proxy before "+n.name(i), err)
-		n.b.Defer(func() { _ = p.Close() })
-		list, urls = append(list, p), append(urls, "redis://"+p.Addr())
+	for _, server := range n.servers {
+		p := n.b.ProxyTo(server.Addr, wire.Redis())
+		n.proxies, urls = append(n.proxies, p), append(urls, "redis://"+p.Addr())
 	}
-	return list, "STOCK_REDLOCK_URLS=" + strings.Join(urls, ",")
+	return "STOCK_REDLOCK_URLS=" + strings.Join(urls, ",")
+}
+
+// trap sets a trap before each of the nodes 3, 4 and 5, for the next request for the key. sprung waits for them.
+func (n *nodes) trap(do wire.Action, key string) (snares []*wire.Snare, sprung func()) {
+	for _, p := range n.proxies[2:] {
+		snares = append(snares, n.b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: wire.Contains(n.key)}))
+	}
+	return snares, func() {
+		for i, s := range snares {
+			n.b.Sprung(s, key, "node", n.name(i+2))
+		}
+	}
 }
 
 // A naiveRedlock is Redlock as it is often written: it counts the nodes that granted the key, and does not check how
@@ -115,10 +133,16 @@ type naiveRedlock struct {
 	ttl        time.Duration
 }
 
-func newNaiveRedlock(b *lab.Testbed, addrs []string, key string, ttl time.Duration) *naiveRedlock {
-	l := &naiveRedlock{key: key, token: uuid.NewString(), ttl: ttl}
-	for _, addr := range addrs {
-		l.clients = append(l.clients, b.RedisAt(addr))
+func newNaiveRedlock(n *nodes, ttl time.Duration) *naiveRedlock {
+	return &naiveRedlock{n.clients, n.key, uuid.NewString(), ttl}
+}
+
+// newNaiveRedlockBehindProxies returns one that reaches the nodes through the proxies.
+func newNaiveRedlockBehindProxies(n *nodes, ttl time.Duration) *naiveRedlock {
+	l := newNaiveRedlock(n, ttl)
+	l.clients = nil
+	for _, p := range n.proxies {
+		l.clients = append(l.clients, n.b.RedisAt(p.Addr()))
 	}
 	return l
 }

@@ -13,7 +13,7 @@ func redlockClockJump() lab.Scenario {
 		Needs:   []lab.Need{lab.NeedRedis, lab.NeedRedlock, lab.NeedClocks},
 		Cases:   lab.Cases("", "redlock", "redis-watchdog"),
 		Predict: fenced,
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const ahead = 2 * time.Minute
 			b.Fresh(server.Options{Clocks: true}, lab.NeedRedis, lab.NeedRedlock)
 			apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s")

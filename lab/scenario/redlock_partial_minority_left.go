@@ -23,17 +23,17 @@ func redlockMinorityLeft() lab.Scenario {
 			},
 			lab.Stated(lab.Safe, "", "redlock"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			nodes := newNodes(b)
-			proxies, env := nodes.proxies()
+			env := nodes.behindProxies()
 			if b.Case.Code != "" {
-				return nodes.minorityNaively(proxies, lease)
+				return nodes.minorityNaively(lease)
 			}
 			const long = "STOCK_REDLOCK_LEASE=60s"
 			first, second := b.Apps(1, env, long)[0], b.Apps(1, long)[0]
 			b.Stock(2)
 			b.Sell(first, "warm-up", lab.Request{}) // opens the connections to the nodes
-			cut := nodes.cutOff(proxies)
+			_, cut := nodes.trap(wire.Cut, "request-is-lost")
 			a := b.Begin(first, "A", lab.Request{Wait: lab.Once()})
 			cut()
 			b.Require(a.Reply().Outcome != loadtest.Accepted, "A does not get the lock")
@@ -43,45 +43,24 @@ func redlockMinorityLeft() lab.Scenario {
 			reply := next.Reply()
 			b.Evidence(lab.Waited, next.Took(), "answered-b-after", "after", next.Took())
 			if b.Judge(); reply.Outcome == loadtest.Accepted {
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
-			return lab.Delayed(lab.Patience)
+			return b.Delayed(lab.Patience)
 		},
-	}
-}
-
-// cutOff breaks the connections to nodes 3, 4 and 5 at the next request for the key, which is lost. done waits for
-// that.
-func (n *nodes) cutOff(proxies []*wire.Proxy) (done func()) {
-	var snares []*wire.Snare
-	for _, p := range proxies[2:] {
-		snares = append(snares, n.b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains(n.key)}))
-	}
-	return func() {
-		for i, s := range snares {
-			n.b.Sprung(s, "request-is-lost", "node", n.name(i+2))
-		}
 	}
 }
 
 // killTwo kills nodes 4 and 5 until the case ends, so that a majority needs the other three.
 func (n *nodes) killTwo() {
-	for _, i := range []int{3, 4} {
-		n.b.Must("kill "+n.name(i), n.servers[i].Kill())
-		n.b.Defer(func() { _ = n.servers[i].Restart(n.b.Ctx) })
-		n.b.Note(n.name(i), "node-is-killed")
-	}
+	n.kill(3)
+	n.kill(4)
 }
 
 // minorityNaively makes A get two of five nodes and keep them. Then B asks, with code that releases a minority.
-func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.Observation {
+func (n *nodes) minorityNaively(lease time.Duration) lab.Outcome {
 	b := n.b
-	var through, direct []string
-	for i, p := range proxies {
-		through, direct = append(through, p.Addr()), append(direct, n.servers[i].Addr)
-	}
-	a := newNaiveRedlock(b, through, n.key, lease)
-	cut := n.cutOff(proxies)
+	a := newNaiveRedlockBehindProxies(n, lease)
+	_, cut := n.trap(wire.Cut, "request-is-lost")
 	ok, err := a.try(b.Ctx)
 	from := time.Now()
 	cut()
@@ -93,7 +72,7 @@ func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.
 	}
 	n.holders("nodes-after-the-failure")
 	n.killTwo()
-	next := newNaiveRedlock(b, direct, n.key, longLease)
+	next := newNaiveRedlock(n, longLease)
 	tries := 0
 	b.Eventually("B gets the lock", func() bool {
 		ok, _ := next.try(b.Ctx) // two nodes never answer
@@ -106,7 +85,7 @@ func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.
 	after := time.Since(from)
 	b.Evidence(lab.Waited, after, "let-in-on-try", "after", after, "try", tries)
 	if tries == 1 {
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
-	return lab.Delayed(after)
+	return b.Delayed(after)
 }

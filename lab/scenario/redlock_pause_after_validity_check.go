@@ -8,7 +8,7 @@ func redlockPauseAfterCheck() lab.Scenario {
 		Needs:   []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedRedlock},
 		Cases:   lab.Cases(ignoresLoss, "redlock", "redis-setnx", "redis-watchdog", "zk-sequential"),
 		Predict: fenced,
-		Together: func(beds []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
 			var apps []*lab.App
 			for _, b := range beds {
 				apps = b.Apps(
@@ -30,16 +30,16 @@ func redlockPauseAfterCheck() lab.Scenario {
 				b.Calls()[1].Paused(lab.BeforeWrite)
 			}
 			thaw()
-			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+			return lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 				b.Calls()[0].Go().Reply()
 				b.Calls()[1].Go()
 				switch j := b.Judge(); {
 				case j.Lost():
-					return lab.Oversells.Seen()
+					return lab.Oversells
 				case j.Failed > 0:
-					return lab.Refuses.Seen()
+					return lab.Refuses
 				default:
-					return lab.Safe.Seen()
+					return lab.Safe
 				}
 			})
 		},

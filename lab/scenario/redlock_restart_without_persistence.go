@@ -16,7 +16,7 @@ func redlockRestart() lab.Scenario {
 			lab.Stated(lab.Oversells, "no-persistence", "redlock"),
 			lab.Stated(lab.Safe, "no-persistence-quarantine", "redlock"),
 			lab.Stated(lab.Safe, "append-only-file", "redlock")),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const lease = "STOCK_REDLOCK_LEASE=60s"
 			if b.Case.Variant == "append-only-file" {
 				b.Fresh(server.Options{AOF: true}, lab.NeedRedis, lab.NeedRedlock)
@@ -44,10 +44,10 @@ func redlockRestart() lab.Scenario {
 					lab.Told(other.Reply()))
 			}
 			if b.Judge().Lost() {
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			}
 			b.Require(!inside && other.Record().Outcome != loadtest.Accepted, "B is kept out")
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -22,38 +22,33 @@ func redlockSlowQuorum() lab.Scenario {
 			[]lab.Case{byHand("naive", lab.Oversells, "counts-votes")},
 			lab.Stated(lab.Refuses, "", "redlock"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			nodes := newNodes(b)
-			proxies, env := nodes.proxies()
+			env := nodes.behindProxies()
 			if b.Case.Code == "naive" {
-				return slowNaive(b, nodes, proxies)
+				return slowNaive(b, nodes)
 			}
 			app := b.Apps(1, env, "STOCK_REDLOCK_LEASE=2s", "STOCK_REDLOCK_NODE_TIMEOUT=10s")[0]
 			b.Stock(2)
 			b.Sell(app, "warm-up", lab.Request{}) // opens the connections to the nodes
-			late := nodes.slow(proxies)
+			late := nodes.slow()
 			a := b.Begin(app, "A", lab.Request{Wait: lab.Once()})
 			late(b)
 			reply := a.Reply()
 			if b.Judge(); reply.Outcome == loadtest.Failed && reply.Problem == "backend_down" {
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }
 
 // slow holds back the replies of three nodes to the next request for the key. late releases them after the key has
 // expired on every node.
-func (n *nodes) slow(proxies []*wire.Proxy) (late func(*lab.Testbed)) {
-	var held []*wire.Snare
-	for _, p := range proxies[2:] {
-		held = append(held, n.b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: wire.Contains(n.key)}))
-	}
+func (n *nodes) slow() (late func(*lab.Testbed)) {
+	held, sprung := n.trap(wire.HoldReply, "reply-is-held-back")
 	return func(b *lab.Testbed) {
-		for i, s := range held {
-			b.Sprung(s, "reply-is-held-back", "node", n.name(i+2))
-		}
+		sprung()
 		n.holders("nodes-before-the-replies")
 		b.Eventually("the keys expire", func() bool {
 			for _, c := range n.clients {
@@ -74,14 +69,10 @@ func (n *nodes) slow(proxies []*wire.Proxy) (late func(*lab.Testbed)) {
 	}
 }
 
-func slowNaive(b *lab.Testbed, n *nodes, proxies []*wire.Proxy) lab.Observation {
-	var addrs, direct []string
-	for i, p := range proxies {
-		addrs, direct = append(addrs, p.Addr()), append(direct, n.servers[i].Addr)
-	}
+func slowNaive(b *lab.Testbed, n *nodes) lab.Outcome {
 	const lease = 2 * time.Second
-	first, second := newNaiveRedlock(b, addrs, n.key, lease), newNaiveRedlock(b, direct, n.key, longLease)
-	late := n.slow(proxies)
+	first, second := newNaiveRedlockBehindProxies(n, lease), newNaiveRedlock(n, longLease)
+	late := n.slow()
 	type answer struct {
 		ok  bool
 		err error
@@ -105,5 +96,5 @@ func slowNaive(b *lab.Testbed, n *nodes, proxies []*wire.Proxy) lab.Observation 
 	if a.ok && ok {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

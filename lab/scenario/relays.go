@@ -7,66 +7,36 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
-// The variants: the sink of the events.
-const (
-	toStreams = "to-redis-streams"
-	toWebhook = "to-a-webhook"
-)
-
-// relays has an instance that relays events, through proxies. startSecond adds another one, without.
+// relays has an instance that relays events to a webhook, through proxies. startSecond adds another one, without.
 type relays struct {
 	*lab.Shop
 	first    *lab.App
-	receiver *lab.Receiver // nil: Redis Streams
-	sink     *wire.Proxy   // the proxy in front of the first relay's sink
-	env      []string      // of the second relay
+	receiver *lab.Receiver
+	sink     *wire.Proxy // in front of the receiver, for the first relay
 }
 
 // openRelays starts the first instance.
 func openRelays(b *lab.Testbed) *relays {
-	r := new(relays)
-	var first []string
-	if b.Case.Variant == toWebhook {
-		r.receiver = b.Receive(nil)
-		p, err := wire.Listen(r.receiver.Addr(), wire.Protocol{})
-		b.Must("a proxy before the webhook", err)
-		b.Defer(func() { _ = p.Close() })
-		r.sink, first, r.env = p, lab.Webhook(p.Addr()), lab.Webhook(r.receiver.Addr())
-	} else {
-		r.sink = b.Proxy(lab.NeedRedis)
-		first, r.env = b.Streams(r.sink.Addr()), b.Streams(b.Server(lab.NeedRedis).Addr)
-	}
-	r.Shop = b.Shop(1, append(first, b.ThroughProxy())...)
+	receiver := b.Receive(nil)
+	sink := b.ProxyTo(receiver.Addr(), wire.Protocol{})
+	r := &relays{b.Shop(1, append(lab.Webhook(sink.Addr()), b.ThroughProxy())...), nil, receiver, sink}
 	r.Retire()
 	r.first = r.Apps[0]
 	return r
 }
 
 // startSecond starts the second instance.
-func (r *relays) startSecond() *lab.App { return r.Join(1, r.env...)[0] }
+func (r *relays) startSecond() *lab.App { return r.Join(1, lab.Webhook(r.receiver.Addr())...)[0] }
 
-// published returns the numbers of a SKU's events sent to the consumer so far.
-func (r *relays) published(b *lab.Testbed, suffix string) []uint64 {
-	if r.receiver != nil {
-		return r.receiver.Numbers(suffix)
-	}
-	return b.Stream(suffix)
-}
-
-// await waits until n events of a SKU were sent to the consumer.
-func (r *relays) await(b *lab.Testbed, suffix string, n int) {
-	b.Eventually("the consumer has been sent the events", func() bool { return len(r.published(b, suffix)) >= n })
+// await waits until an event of a SKU was sent to the consumer.
+func (r *relays) await(b *lab.Testbed, suffix string) {
+	b.Eventually("the consumer has been sent the event", func() bool { return len(r.receiver.Numbers(suffix)) > 0 })
 }
 
 // verdict judges which of the events 1 to last were sent to the consumer, and in which order, as its inbox takes them:
 // delivery is at least once.
-func (r *relays) verdict(b *lab.Testbed, last uint64) lab.Observation {
-	var got []uint64
-	if r.receiver != nil {
-		got = once(r.receiver.Await("", last))
-	} else {
-		got = once(b.Entries(last))
-	}
+func (r *relays) verdict(last uint64) lab.Outcome {
+	got := once(r.receiver.Await("", last))
 	_, sound := r.Judge()
 	var want []uint64
 	for n := range last {
@@ -74,13 +44,13 @@ func (r *relays) verdict(b *lab.Testbed, last uint64) lab.Observation {
 	}
 	switch {
 	case !sound:
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	case slices.Equal(got, want):
-		return lab.Safe.Seen()
+		return lab.Safe
 	case !slices.IsSorted(got):
-		return lab.Reorders.Seen()
+		return lab.Reorders
 	}
-	return lab.Loses.Seen()
+	return lab.Loses
 }
 
 // once removes repeats.

@@ -16,9 +16,7 @@ func releaseAfterLoss() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
-				byHand("naive", lab.Oversells, "frees-the-row"),
 				byHand("naive", lab.Oversells, "deletes-the-path"),
-				byHand("fixed", lab.Safe, "frees-its-own-row"),
 				byHand("fixed", lab.Safe, "deletes-its-own-node"),
 			},
 			lab.Cases(
@@ -27,11 +25,8 @@ func releaseAfterLoss() lab.Scenario {
 			),
 		),
 		Predict: excludes,
-		Run: func(b *lab.Testbed) lab.Observation {
-			switch b.Case.Variant {
-			case "frees-the-row", "frees-its-own-row":
-				return releaseRow(b)
-			case "deletes-the-path", "deletes-its-own-node":
+		Run: func(b *lab.Testbed) lab.Outcome {
+			if b.Case.Code != "" {
 				return releaseNode(b)
 			}
 			apps := b.Apps(3)
@@ -50,43 +45,15 @@ func releaseAfterLoss() lab.Scenario {
 			}
 			j := b.Judge()
 			if inside && !j.Lost() {
-				return lab.Refuses.Seen() // two had the lock, and the store noticed
+				return lab.Refuses // two had the lock, and the store noticed
 			}
 			return j.Seen()
 		},
 	}
 }
 
-// releaseRow waits until the lease of A, a row in a lock table, has run out. Then B takes the row over, and A releases.
-func releaseRow(b *lab.Testbed) lab.Observation {
-	db := newTables(b,
-		"locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL, expires_at DATETIME(3) NOT NULL)",
-	)
-	b.Exec("mysql", db, "INSERT INTO locks VALUES ('sku', '', '2000-01-01')")
-	take := func(s *session, lease time.Duration) bool {
-		const query = "UPDATE locks SET owner = ?, expires_at = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND" +
-			" WHERE name = 'sku' AND expires_at <= UTC_TIMESTAMP(3)"
-		result, err := s.ExecContext(b.Ctx, query, s.who, lease.Microseconds())
-		b.Must(s.who+": take", err)
-		n, err := result.RowsAffected()
-		b.Must(s.who+": take", err)
-		return n > 0
-	}
-	a, next, third := newSession(b, db, "A"), newSession(b, db, "B"), newSession(b, db, "C")
-	b.Require(take(a, 100*time.Millisecond), "A gets the lock")
-	b.Note("A", "locked", "key", "sku")
-	b.Eventually("B takes the row over", func() bool { return take(next, longLease) })
-	b.Note("B", "locked", "key", "sku")
-	if b.Case.Code == "naive" {
-		a.do("UPDATE locks SET owner = '', expires_at = '2000-01-01' WHERE name = 'sku'")
-	} else {
-		a.do("UPDATE locks SET owner = '', expires_at = '2000-01-01' WHERE name = 'sku' AND owner = 'A'")
-	}
-	return thirdComes(b, take(third, longLease))
-}
-
 // releaseNode expires A's session. Then B creates the node again, and A releases in a new session.
-func releaseNode(b *lab.Testbed) lab.Observation {
+func releaseNode(b *lab.Testbed) lab.Outcome {
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
 	a := newQueuerFor(b, "A", p.Addr(), time.Second)
 	next, third := newQueuer(b, "B", addr), newQueuer(b, "C", addr)
@@ -116,16 +83,10 @@ func releaseNode(b *lab.Testbed) lab.Observation {
 	again := newQueuer(b, "A", addr)
 	err := again.conn.Delete(path, -1)
 	b.Note("A", "deleted", "node", path, "error", err)
-	_, held = take(third)
-	return thirdComes(b, held)
-}
-
-// thirdComes ends both cases: C has asked for the lock of B.
-func thirdComes(b *lab.Testbed, held bool) lab.Observation {
-	if held {
+	if _, held = take(third); held {
 		b.Evidence(lab.Hold, nil, "third-is-let-in")
 		return bothSell(b, "B", "C")
 	}
 	b.Evidence(lab.Answer, nil, "third-is-kept-out")
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -24,7 +24,7 @@ func releaseCancelled() lab.Scenario {
 			lab.Stated(lab.Safe, "", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
 				"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table",
 				"mysql-for-update", "mysql-get-lock", "pessimistic")),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != "" {
 				return releaseNaively(b, lease)
 			}
@@ -38,16 +38,16 @@ func releaseCancelled() lab.Scenario {
 			reply := next.Reply()
 			b.Evidence(lab.Waited, next.Took(), "answered-b-after", "after", next.Took())
 			if b.Judge(); reply.Outcome == loadtest.Accepted && next.Took() < soon {
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
-			return lab.Delayed(next.Took())
+			return b.Delayed(next.Took())
 		},
 	}
 }
 
 // releaseNaively disconnects A's customer while A works under its lock. In Go, as in most languages, the context of a
 // request ends with its connection.
-func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
+func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Outcome {
 	request, gone := context.WithCancel(b.Ctx)
 	defer gone()
 	a, next := newNaiveLock(b, "A", lease), newNaiveLock(b, "B", lab.Patience)
@@ -70,10 +70,10 @@ func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 	b.TTL(b.SKU)
 	if next.takes() {
 		b.Evidence(lab.Hold, nil, "b-is-next")
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
 	next.waits()
 	after := time.Since(from)
 	b.Evidence(lab.Waited, after, "let-in-after-leaving", "after", after)
-	return lab.Delayed(after)
+	return b.Delayed(after)
 }

@@ -28,7 +28,7 @@ func rowsAffected() lab.Scenario {
 			byHand("fixed", lab.Safe, changedRows),
 			byHand("fixed", lab.Safe, matchedRows),
 		}, ours),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != "" {
 				return countRows(b)
 			}
@@ -64,7 +64,7 @@ type countedLock struct {
 // statement does not change the row, so no row changed but one matched. The naive heartbeat writes whole seconds, so a
 // second one within a second changes nothing. The statements of the fixed code match only rows that they may change,
 // and change every row that they match.
-func countRows(b *lab.Testbed) lab.Observation {
+func countRows(b *lab.Testbed) lab.Outcome {
 	db := newTables(b,
 		"locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL, expires_at DATETIME NOT NULL,"+
 			" beats INT NOT NULL DEFAULT 0)",
@@ -73,7 +73,7 @@ func countRows(b *lab.Testbed) lab.Observation {
 	if b.Case.Variant == matchedRows {
 		found = "true"
 	}
-	pool := b.OpenDB(databaseOf(b, db) + "?interpolateParams=true&clientFoundRows=" + found)
+	pool := secondPool(b, db, "?interpolateParams=true&clientFoundRows="+found)
 	l := &countedLock{
 		b: b,
 		take: "INSERT INTO locks (name, owner, expires_at) VALUES ('sku', ?, NOW() + INTERVAL 1 MINUTE)" +
@@ -95,7 +95,7 @@ func countRows(b *lab.Testbed) lab.Observation {
 		if l.rows("A", l.beat) == 0 {
 			owner := l.owner()
 			b.Evidence(lab.Served, owner, "gives-up-its-own-lock", "owner", owner)
-			return lab.Aborts.Seen()
+			return lab.Aborts
 		}
 	}
 	rows := l.rows("B", l.take)
@@ -104,7 +104,7 @@ func countRows(b *lab.Testbed) lab.Observation {
 	if rows > 0 {
 		return bothSell(b, "A", "B")
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // rows runs a statement for who, and returns the driver's "rows affected".

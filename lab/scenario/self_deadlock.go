@@ -34,7 +34,7 @@ func selfDeadlock() lab.Scenario {
 				return lab.Forecast{Outcome: lab.Blocks, From: "reentrant: false"}
 			}
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			app := b.Apps(1)[0]
 			b.Stock(1)
 			nested := "holder"
@@ -47,10 +47,10 @@ func selfDeadlock() lab.Scenario {
 			if reply.Outcome == loadtest.Busy {
 				b.Sell(app, "B", lab.Request{})
 				b.Judge()
-				return lab.Blocks.Seen()
+				return lab.Blocks
 			}
 			b.Judge()
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

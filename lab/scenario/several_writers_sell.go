@@ -29,7 +29,7 @@ func severalWritersSell() lab.Scenario {
 		Cases: on("mysql", slices.Concat(lab.Stated(lab.Refuses, severalWriters, everyone...),
 			lab.Cases(oldRead, outside...), lab.Stated(lab.Safe, oldRead, sound...))),
 		Predict: fenced,
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			g := newGalera(b)
 			first, second := g.apps()
 			if b.Case.Variant == oldRead {
@@ -41,14 +41,14 @@ func severalWritersSell() lab.Scenario {
 				b.Must("/readyz", err)
 				b.Require(lab.SeveralWriters(all["mysql"]), app.Name+" says why")
 			}
-			return lab.Refuses.Seen()
+			return lab.Refuses
 		},
 	}
 }
 
 // soldFromAnOldRead sells the last unit to A, and lets B read at node 2, which has not applied the sale. B writes when
 // it has.
-func soldFromAnOldRead(b *lab.Testbed, g *galera, first, second *lab.App) lab.Observation {
+func soldFromAnOldRead(b *lab.Testbed, g *galera, first, second *lab.App) lab.Outcome {
 	b.Stock(2)
 	// The first sale of a strategy may write more than its order.
 	b.Require(b.Sell(first, "W", lab.Request{}).Outcome == loadtest.Accepted, "W is served")
@@ -68,7 +68,7 @@ func soldFromAnOldRead(b *lab.Testbed, g *galera, first, second *lab.App) lab.Ob
 	g.replicated()
 	j := b.Judge()
 	if !j.Lost() && reply.Problem == "overtaken" {
-		return lab.Refuses.Seen()
+		return lab.Refuses
 	}
 	return j.Seen()
 }

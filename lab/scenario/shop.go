@@ -49,22 +49,13 @@ func one() checkout.Line { return checkout.Line{Quantity: 1} }
 // rowIsWaitedFor waits until the server reports that a transaction of the order service waits for a row of the case's
 // SKU.
 func rowIsWaitedFor(b *lab.Testbed, who string) {
-	db := b.ServiceDB()
-	b.Eventually("somebody waits for the row", func() bool {
-		time.Sleep(trxIdle)
-		var n int
-		err := db.QueryRowContext(b.Ctx, "SELECT COUNT(*) FROM information_schema.innodb_trx"+
-			" WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE ?", "%"+b.SKU+"%").Scan(&n)
-		b.Must("innodb_trx", err)
-		return n > 0
-	})
-	b.Note("mysql", "waits-for-a-row", "who", who)
+	waitsForARow(b, b.ServiceDB(), who, "trx_query LIKE ?", "%"+b.SKU+"%")
 }
 
 // count runs a query for one number in the session and records both.
 func (s *session) count(query string, args ...any) (n int64) {
 	s.b.Must(query, s.QueryRowContext(s.b.Ctx, query, args...).Scan(&n))
-	s.b.Statement(s.who, fmt.Sprintf("%s = %d", query, n))
+	s.b.Statement(s.who, s.on, fmt.Sprintf("%s = %d", query, n))
 	return n
 }
 

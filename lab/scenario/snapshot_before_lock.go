@@ -11,7 +11,7 @@ func snapshotBeforeLock() lab.Scenario {
 			byHand("fixed", lab.Safe, "lock-then-begin"),
 			byHand("fixed", lab.Safe, "begin-lock-then-for-update"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			shop := newNaiveShop(b, 1)
 			early := b.Case.Variant != "lock-then-begin"
 			locking := ""

@@ -17,7 +17,7 @@ func staleReadOfANode() lab.Scenario {
 			byHand("fixed", lab.Safe, waitsToRead),
 		},
 		// A and B take turns, as under any right lock: A has committed before B begins.
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			s := newClusterShop(b)
 			a, other := s.sale(1, "A"), s.sale(2, "B")
 			if b.Case.Variant == waitsToRead {

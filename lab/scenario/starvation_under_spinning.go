@@ -26,7 +26,7 @@ func starvation() lab.Scenario {
 			}
 			return lab.Forecast{Outcome: lab.Starves, From: "fair: false"}
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			switch {
 			case b.Case.Code == "naive":
 				return spin(b, late)
@@ -40,7 +40,7 @@ func starvation() lab.Scenario {
 }
 
 // spin makes each of B's tries come while the lock is held, which a spinning lock allows.
-func spin(b *lab.Testbed, late int) lab.Observation {
+func spin(b *lab.Testbed, late int) lab.Outcome {
 	holder, first := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
 	holder.mustTake()
 	b.Require(!first.takes(), "B is kept out")
@@ -56,14 +56,14 @@ func spin(b *lab.Testbed, late int) lab.Observation {
 	}
 	b.Evidence(lab.Waited, served, "latecomers-were-served", "served", served)
 	if served == late {
-		return lab.Starves.Seen()
+		return lab.Starves
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // overtaken makes B wait for a lock that wakes it with a message. Each time, B's next try is held back, as by a slow
 // link, until a newcomer has the lock.
-func overtaken(b *lab.Testbed) lab.Observation {
+func overtaken(b *lab.Testbed) lab.Outcome {
 	const newcomers = 3
 	p := b.Proxy(lab.NeedRedis)
 	first, second := b.Apps(1)[0], b.Apps(1, b.Via(lab.NeedRedis))[0]
@@ -90,14 +90,14 @@ func overtaken(b *lab.Testbed) lab.Observation {
 	b.Evidence(lab.Waited, served, "latecomers-were-served", "served", served)
 	b.Evidence(lab.Served, waiting.Reply().Wakeups, "was-woken", "times", waiting.Reply().Wakeups)
 	if served == newcomers {
-		return lab.Starves.Seen()
+		return lab.Starves
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // queue makes five customers wait, each on its own instance, so that the server decides their order. Each is seen
 // waiting before the next one begins.
-func queue(b *lab.Testbed) lab.Observation {
+func queue(b *lab.Testbed) lab.Outcome {
 	const waiters = 5
 	apps := b.Apps(waiters + 1)
 	b.Stock(waiters + 1)
@@ -121,7 +121,7 @@ func queue(b *lab.Testbed) lab.Observation {
 	}
 	b.Evidence(lab.Waited, order, "served-in-order", "order", order)
 	if slices.IsSorted(order) {
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
-	return lab.Starves.Seen()
+	return lab.Starves
 }

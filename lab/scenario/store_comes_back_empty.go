@@ -23,7 +23,7 @@ func storeComesBackEmpty() lab.Scenario {
 			[]lab.Case{byHand("naive", lab.Oversells, "seeds-what-is-not-there")},
 			lab.Stated(lab.Refuses, "", "atomic", "merged", "optimistic", "redis-watchdog"),
 			lab.Stated(lab.Safe, "append-only-file", "atomic", "merged"))),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			persistent := b.Case.Variant == "append-only-file"
 			b.Fresh(server.Options{AOF: persistent}, lab.NeedRedis, lab.NeedMySQL)
 			if b.Case.Code != "" {
@@ -48,11 +48,11 @@ func storeComesBackEmpty() lab.Scenario {
 			}
 			switch {
 			case again > 0:
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			case persistent:
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
-			return lab.Refuses.Seen()
+			return lab.Refuses
 		},
 	}
 }
@@ -104,11 +104,11 @@ func afterwards(b *lab.Testbed, apps []*lab.App) {
 }
 
 // seedsAgain does what is often written: each process sets the initial stock unless the key exists.
-func seedsAgain(b *lab.Testbed) lab.Observation {
+func seedsAgain(b *lab.Testbed) lab.Outcome {
 	sold := 0
 	sell := func(c *redis.Client, who string) {
 		b.Must("SET NX", c.SetNX(b.Ctx, "stock", emptyUnits, 0).Err())
-		b.Statement(who, fmt.Sprintf("SET stock %d NX", emptyUnits))
+		b.Statement(who, "redis", fmt.Sprintf("SET stock %d NX", emptyUnits))
 		for range emptyUnits {
 			const decrement = `if tonumber(redis.call('GET', KEYS[1])) < 1 then return -1 end
 				return redis.call('DECR', KEYS[1])`
@@ -119,7 +119,7 @@ func seedsAgain(b *lab.Testbed) lab.Observation {
 				continue
 			}
 			sold++
-			b.Statement(who, fmt.Sprintf("DECR stock = %d", left))
+			b.Statement(who, "redis", fmt.Sprintf("DECR stock = %d", left))
 		}
 	}
 	sell(b.RedisAt(b.Server(lab.NeedRedis).Addr), "A")
@@ -128,7 +128,7 @@ func seedsAgain(b *lab.Testbed) lab.Observation {
 	sell(b.RedisAt(b.Server(lab.NeedRedis).Addr), "B")
 	b.Evidence(lab.Balance, sold, "sold-before-and-after", "initial", emptyUnits, "sold", sold-emptyUnits)
 	if sold > emptyUnits {
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -18,7 +18,7 @@ func threadID() lab.Scenario {
 			byHand("naive", lab.Oversells, "thread-id"),
 			byHand("fixed", lab.Safe, "process-uuid-and-thread-id"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const thread = "1"
 			first, second := thread, thread
 			if b.Case.Code == "fixed" {
@@ -27,7 +27,7 @@ func threadID() lab.Scenario {
 			enters := func(who, id string) bool {
 				ok, err := b.Redis().SetNX(b.Ctx, b.SKU, id, longLease).Result()
 				b.Must("SET NX", err)
-				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+				b.Statement(who, "redis", fmt.Sprintf("SET NX: %t", ok))
 				if ok {
 					return true
 				}
@@ -44,7 +44,7 @@ func threadID() lab.Scenario {
 			if inside {
 				return bothSell(b, "A", "B")
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

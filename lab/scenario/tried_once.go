@@ -21,7 +21,7 @@ func triedOnce() lab.Scenario {
 				Want: lab.Forecast{Outcome: lab.Safe},
 			},
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const requests, units = 30, 100
 			apps := b.Apps(2)
 			b.Stock(units)
@@ -59,9 +59,9 @@ func triedOnce() lab.Scenario {
 			b.Require(!b.Judge().Lost(), "nothing is lost")
 			b.Evidence(lab.Served, sold, "sold-of-requests", "requests", requests, "sold", sold, "left", units-sold)
 			if sold < requests {
-				return lab.Busy.Seen()
+				return lab.Busy
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

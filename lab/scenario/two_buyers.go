@@ -8,7 +8,7 @@ import (
 )
 
 // twoBuyers sells the last unit to A, and to B if the lock admits B.
-func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
+func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Outcome {
 	b.Stock(1)
 	if b.Promise.Exclusive && b.Promise.Scope == loadtest.Cluster {
 		b.Watch(second)

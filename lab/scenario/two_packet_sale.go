@@ -20,7 +20,7 @@ func twoPacketSale() lab.Scenario {
 			byHand("naive", lab.Oversells, commitBehind),
 			byHand("fixed", lab.Aborts, commitApart),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			s := newClusterShop(b)
 			a, other := s.sale(1, "A"), s.sale(2, "B")
 			other.do("START TRANSACTION; SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE")
@@ -51,7 +51,7 @@ func twoPacketSale() lab.Scenario {
 			if err != nil {
 				b.Require(errno(err) == errDeadlock, "B gets the error 1213")
 				b.Evidence(lab.Answer, errno(err), "commit-failed", "who", "B", "error", errno(err))
-				return lab.Aborts.Seen()
+				return lab.Aborts
 			}
 			return seen
 		},

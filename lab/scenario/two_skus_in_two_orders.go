@@ -17,7 +17,7 @@ func abba() lab.Scenario {
 			byHand("naive", lab.Blocks, "redis-locks"),
 			byHand("fixed", lab.Safe, "redis-locks-sorted"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			switch b.Case.Variant {
 			case "row-locks", "row-locks-sorted":
 				return abbaRows(b, b.Case.Code == "fixed")
@@ -28,7 +28,7 @@ func abba() lab.Scenario {
 	}
 }
 
-func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
+func abbaRows(b *lab.Testbed, sorted bool) lab.Outcome {
 	db := newTables(b, "stock (sku INT PRIMARY KEY, quantity INT NOT NULL)")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 10), (2, 10)")
 	const take = "UPDATE stock SET quantity = quantity - 1 WHERE sku = ?"
@@ -57,14 +57,14 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 	left := b.Int("mysql", db, "SELECT SUM(quantity) FROM stock")
 	b.Evidence(lab.Balance, left, "left-of-20", "left", left)
 	if left == 18 {
-		return lab.Aborts.Seen()
+		return lab.Aborts
 	}
 	b.Require(left == 16, "both carts were sold")
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // abbaKeys uses locks that are not renewed and outlive every wait, so that no wait ends because a lock expires.
-func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
+func abbaKeys(b *lab.Testbed, sorted bool) lab.Outcome {
 	lock := func(who, sku string) *naiveLock {
 		l := newNaiveLock(b, who, longLease)
 		l.key = b.SKU + "-" + sku
@@ -116,8 +116,8 @@ func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
 	b.Evidence(lab.Answer, served, "carts-served", "served", served)
 	if served == 0 {
 		b.Evidence(lab.Served, nil, "both-keys-are-held", "rest", b.TTL(carts[0].first.key).Round(time.Second))
-		return lab.Blocks.Seen()
+		return lab.Blocks
 	}
 	b.Require(served == 2, "both carts are served")
-	return lab.Safe.Seen()
+	return lab.Safe
 }

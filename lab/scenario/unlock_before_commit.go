@@ -10,7 +10,7 @@ func unlockBeforeCommit() lab.Scenario {
 			byHand("naive", lab.Oversells, "unlock-then-commit"),
 			byHand("fixed", lab.Safe, "commit-then-unlock"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			shop := newNaiveShop(b, 1)
 			first, second := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
 			first.mustTake()

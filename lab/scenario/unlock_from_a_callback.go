@@ -11,7 +11,7 @@ func unlockFromACallback() lab.Scenario {
 			byHand("naive", lab.Blocks, "the-callbacks-thread"),
 			byHand("fixed", lab.Safe, "passes-the-owner-on"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const locker, callback = "process-1:17", "process-1:23"
 			a, other := hashLock{b, "A", locker}, hashLock{b, "B", "process-2:17"}
 			b.Require(a.enter(lab.Patience) == 1, "A gets the lock")
@@ -24,15 +24,15 @@ func unlockFromACallback() lab.Scenario {
 				b.Evidence(lab.Answer, nil, "was-told", "who", "A", "answer", errNotLocked)
 				before := b.TTL(b.SKU)
 				b.Must("PEXPIRE", b.Redis().PExpire(b.Ctx, b.SKU, 2*before).Err())
-				b.Statement("A", "PEXPIRE")
+				b.Statement("A", "redis", "PEXPIRE")
 				b.Note("A", "watchdog-renews-it")
 			}
 			if other.enter(lab.Patience) == 1 {
 				b.Evidence(lab.Answer, nil, "got-the-lock")
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			b.Evidence(lab.Hold, nil, "kept-by-a-finished-call", "owner", locker)
-			return lab.Blocks.Seen()
+			return lab.Blocks
 		},
 	}
 }

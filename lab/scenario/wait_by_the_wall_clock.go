@@ -17,7 +17,7 @@ func waitByTheWallClock() lab.Scenario {
 			byHand("fixed", lab.Safe, "the-clock-goes-ahead"),
 			byHand("fixed", lab.Busy, "the-clock-goes-back"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			const wait, poll, jump = 3 * time.Second, 100 * time.Millisecond, time.Minute
 			a, other := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
 			a.mustTake()
@@ -29,7 +29,7 @@ func waitByTheWallClock() lab.Scenario {
 				waited := c.elapsed - began.elapsed
 				if ok {
 					b.Evidence(lab.Waited, waited, "let-in", "after", waited)
-					return lab.Safe.Seen()
+					return lab.Safe
 				}
 				since := waited
 				if b.Case.Code == "naive" {
@@ -38,9 +38,9 @@ func waitByTheWallClock() lab.Scenario {
 				if since >= wait {
 					b.Evidence(lab.Waited, waited, "gave-up-after", "who", "B", "waited", waited)
 					if waited > wait {
-						return lab.Delayed(waited)
+						return b.Delayed(waited)
 					}
-					return lab.Busy.Seen()
+					return lab.Busy
 				}
 				c.pass(poll)
 				switch {

@@ -18,7 +18,7 @@ func hungHolder() lab.Scenario {
 			{Strategy: "redis-rlock", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}}, // no budget
 			within(3*time.Second+lease, "redis-watchdog", "a-budget-of-3-s"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			env := []string{fmt.Sprintf("STOCK_LOCK_WATCHDOG_LEASE=%v", lease)}
 			wait := 3 * lease
 			if b.Case.Variant != "no-budget" {
@@ -34,14 +34,14 @@ func hungHolder() lab.Scenario {
 			a.Go()
 			late := a.Reply()
 			if b.Judge().Lost() {
-				return lab.Oversells.Seen()
+				return lab.Oversells
 			}
 			if reply.Outcome == loadtest.Busy {
 				b.Evidence(lab.Waited, next.Took(), "gave-up", "after", next.Took())
-				return lab.Blocks.Seen()
+				return lab.Blocks
 			}
 			b.Evidence(lab.Fence, nil, "wrote-late", "answer", lab.Told(late))
-			return lab.Observation{Outcome: lab.Delays, After: next.Took()}
+			return b.Delayed(next.Took())
 		},
 	}
 }

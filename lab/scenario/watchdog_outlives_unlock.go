@@ -1,9 +1,7 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,22 +16,17 @@ func watchdogOutlives() lab.Scenario {
 	const lease = 2 * time.Second
 	return lab.Scenario{
 		Name: "watchdog-outlives-unlock", Group: lab.SetNX,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
+		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
 			byHand("naive", lab.Blocks, "goes-on-if-the-unlock-fails"),
 			byHand("naive", lab.Blocks, "renews-whatever-is-there"),
 			byHandWithin(lease, "fixed", "stops-before-it-unlocks"),
-			{Strategy: "redis-watchdog", Want: lab.Forecast{Outcome: lab.Delays, Within: 2 * lease}},
-			{Strategy: "redlock", Want: lab.Forecast{Outcome: lab.Delays, Within: 2 * lease}},
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
-			switch {
-			case b.Case.Variant == "renews-whatever-is-there":
+		Run: func(b *lab.Testbed) lab.Outcome {
+			if b.Case.Variant == "renews-whatever-is-there" {
 				return renewsAnothers(b, lease)
-			case b.Case.Code != "":
-				return unlockFails(b, lease)
 			}
-			return everyReleaseIsLost(b)
+			return unlockFails(b, lease)
 		},
 	}
 }
@@ -62,7 +55,7 @@ func newNaiveWatchdog(b *lab.Testbed, l *naiveLock) *naiveWatchdog {
 }
 
 // unlockFails cuts the request by which A releases its lock.
-func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
+func unlockFails(b *lab.Testbed, lease time.Duration) lab.Outcome {
 	p := b.Proxy(lab.NeedRedis)
 	a := newNaiveLockAt(b, "A", b.RedisAt(p.Addr()), lease)
 	a.mustTake()
@@ -83,7 +76,7 @@ func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 }
 
 // renewsAnothers makes A unlock while its watchdog goes on. Then B takes the lock and dies.
-func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
+func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Outcome {
 	a, dead := newNaiveLock(b, "A", lease), newNaiveLock(b, "B", lease)
 	a.mustTake()
 	dog := newNaiveWatchdog(b, a)
@@ -94,7 +87,7 @@ func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
 }
 
 // waitsForWatchdog waits for the lock for two leases.
-func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease time.Duration) lab.Observation {
+func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease time.Duration) lab.Outcome {
 	b.TTL(b.SKU)
 	before := dog.renewed.Load()
 	patient, cancel := context.WithTimeout(b.Ctx, 2*lease)
@@ -104,54 +97,9 @@ func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease 
 	after := time.Since(from)
 	if ok {
 		b.Evidence(lab.Waited, after, "next-was-let-in", "after", after)
-		return lab.Delayed(after)
+		return b.Delayed(after)
 	}
 	b.TTL(b.SKU)
 	b.Evidence(lab.Waited, after, "watchdog-goes-on", "after", after, "times", dog.renewed.Load()-before)
-	return lab.Blocks.Seen()
-}
-
-// everyReleaseIsLost cuts every request by which A's instance releases the lock, but no renewal.
-func everyReleaseIsLost(b *lab.Testbed) lab.Observation {
-	leases := []string{"STOCK_LOCK_WATCHDOG_LEASE=4s", "STOCK_REDLOCK_LEASE=4s"}
-	var proxies []*wire.Proxy
-	var env string
-	var release func(message []byte) bool
-	if b.Case.Strategy == "redlock" {
-		nodes := newNodes(b)
-		proxies, env = nodes.proxies()
-		// A release has five parts: EVALSHA, digest, number of keys, key, value. A renewal also has the lease.
-		release = func(m []byte) bool { return bytes.HasPrefix(m, []byte("*5\r\n")) && wire.Contains(nodes.key)(m) }
-	} else {
-		proxies, env = []*wire.Proxy{b.Proxy(lab.NeedRedis)}, b.Via(lab.NeedRedis)
-		release = wire.Contains(lockKey(b.Case.Strategy, b.SKU) + ":queue") // a renewal has only the key of the lock
-	}
-	first, second := b.Apps(1, append(slices.Clone(leases), env)...)[0], b.Apps(1, leases...)[0]
-	b.Stock(2)
-	b.Watch(second)
-	a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Request{})
-	var snares []*wire.Snare
-	for _, p := range proxies {
-		for range 500 { // more often than a release is repeated
-			snares = append(snares, b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: release}))
-		}
-	}
-	a.Go()
-	b.Sprung(snares[0], "unlock-is-lost")
-	next := b.Begin(second, "B", lab.Request{Wait: lab.For(20 * time.Second)})
-	reply := next.Reply()
-	again := 0
-	for _, s := range snares {
-		select {
-		case <-s.Sprung():
-			again++
-		default:
-		}
-	}
-	b.Evidence(lab.Waited, next.Took(), "releases-were-lost", "times", again, "after", next.Took())
-	b.Require(a.Reply().Outcome == loadtest.Accepted, "A sells, whatever becomes of its lock")
-	if b.Judge(); reply.Outcome == loadtest.Accepted {
-		return lab.Delayed(next.Took())
-	}
-	return lab.Blocks.Seen()
+	return lab.Blocks
 }

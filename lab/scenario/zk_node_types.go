@@ -30,7 +30,7 @@ func zkNodeTypes() lab.Scenario {
 			byHand("fixed", lab.Safe, "ephemeral"),
 			byHand("fixed", lab.Safe, "ephemeral-sequential"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			addr := b.Server(lab.NeedZooKeeper).Addr
 			a, other := newQueuer(b, "A", addr), newQueuer(b, "B", addr)
 			create := func(path string, flags int32) (made string, err error) {
@@ -69,12 +69,12 @@ func zkNodeTypes() lab.Scenario {
 			}
 			a.conn.Close()
 			left := other.line()
-			b.Statement("zookeeper", fmt.Sprintf("ls: %v", left))
+			b.Statement("zookeeper", "", fmt.Sprintf("ls: %v", left))
 			b.Evidence(lab.Served, left, "left-after-the-session", "nodes", fmt.Sprint(left))
 			if len(left) > 0 {
-				return lab.Blocks.Seen()
+				return lab.Blocks
 			}
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -17,7 +17,7 @@ func zkOrphan() lab.Scenario {
 			[]lab.Case{byHand("naive", lab.Blocks, "tries-again")},
 			lab.Stated(lab.Safe, "", "zk-sequential"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			p := b.Proxy(lab.NeedZooKeeper)
 			if b.Case.Code == "naive" {
 				q := newQueuer(b, "A", p.Addr())
@@ -37,9 +37,9 @@ func zkOrphan() lab.Scenario {
 				b.Evidence(lab.Served, line, "waits-for-its-own-node", "queue", line, "node", line[0], "who", first,
 					"own", own)
 				if line[0] != node && own {
-					return lab.Blocks.Seen()
+					return lab.Blocks
 				}
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			first, second := b.Apps(1, b.Via(lab.NeedZooKeeper))[0], b.Apps(1)[0]
 			b.Stock(2)
@@ -52,7 +52,7 @@ func zkOrphan() lab.Scenario {
 			next := b.Sell(second, "B", lab.Request{Wait: lab.For(lab.Patience)})
 			b.Require(a.Record().Outcome == loadtest.Accepted && next.Outcome == loadtest.Accepted, "both are served")
 			b.Judge()
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

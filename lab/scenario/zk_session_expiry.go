@@ -24,12 +24,13 @@ func zkSessionExpiry() lab.Scenario {
 			lab.Cases(noFence, "zk-sequential", "zk-ephemeral"),
 		),
 		Predict:  lateWriter,
-		Together: strategiesTogether(holdInSilence, expireUnheard),
+		Run:      expireUnheard,
+		Together: holdInSilence,
 	}
 }
 
 // holdInSilence cuts off an instance whose customers hold locks, and sends other customers to a second instance.
-func holdInSilence(beds []*lab.Testbed) []lab.Observation {
+func holdInSilence(beds []*lab.Testbed) []lab.Outcome {
 	const session = "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s"
 	p := beds[0].Proxy(lab.NeedZooKeeper)
 	var first, second *lab.App
@@ -52,7 +53,7 @@ func holdInSilence(beds []*lab.Testbed) []lab.Observation {
 		b.Interval("wire", lab.Fault, "", from, "silence", "app", first.Name)
 		b.Evidence(lab.Waited, next.Took(), "let-in-after-silence", "after", next.Took())
 	}
-	seen := lab.Each(beds, func(b *lab.Testbed) lab.Observation {
+	seen := lab.Each(beds, func(b *lab.Testbed) lab.Outcome {
 		a, next := b.Calls()[0], b.Calls()[1]
 		if b.Case.Variant != heedsLoss {
 			a.Go()
@@ -70,7 +71,7 @@ func holdInSilence(beds []*lab.Testbed) []lab.Observation {
 
 // expireUnheard cuts A off while it holds the lock, until the server has expired its session and B has the lock. Then
 // it checks whether A would go on.
-func expireUnheard(b *lab.Testbed) lab.Observation {
+func expireUnheard(b *lab.Testbed) lab.Outcome {
 	const session = 2 * time.Second
 	p := zkProxy(b)
 	a, other := newQueuerFor(b, "A", p.Addr(), session), newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
@@ -90,7 +91,7 @@ func expireUnheard(b *lab.Testbed) lab.Observation {
 		believes = believes && time.Since(alive) < session*2/3
 	}
 	b.Evidence(lab.Hold, believes, "both-hold", "a", believes, "b", true)
-	seen := lab.Refuses.Seen()
+	seen := lab.Refuses
 	if believes {
 		seen = bothSell(b, "A", "B")
 	} else {

@@ -34,7 +34,7 @@ func zkStaleRead() lab.Scenario {
 			byHand("fixed", lab.Safe, syncsFirst),
 			byHand("fixed", lab.Safe, makesItsNode),
 		},
-		Together: func(beds []*lab.Testbed) []lab.Observation {
+		Together: func(beds []*lab.Testbed) []lab.Outcome {
 			e := newEnsemble(beds[len(beds)-1]) // whose case is cleaned up last
 			var all []*staleReader
 			for _, b := range beds {
@@ -46,7 +46,7 @@ func zkStaleRead() lab.Scenario {
 				r.sell()
 			}
 			e.silence()
-			var seen []lab.Observation
+			var seen []lab.Outcome
 			for _, r := range all {
 				r.b.Interval("wire", lab.Fault, "", from, "follower-hears-nothing", "for", time.Since(from))
 				seen = append(seen, r.judge())
@@ -181,7 +181,7 @@ func (r *staleReader) sell() {
 }
 
 // judge waits for B's request, after the follower is connected again.
-func (r *staleReader) judge() lab.Observation {
+func (r *staleReader) judge() lab.Outcome {
 	b, ours := r.b, r.e.servers[0]
 	var err error
 	select {
@@ -195,19 +195,19 @@ func (r *staleReader) judge() lab.Observation {
 		refusal := lab.CaseEvent{At: time.Now(), Lane: "B", Kind: lab.Refused, Who: "B", To: ours.Name}
 		b.Event(refusal, "bad-version")
 		b.Evidence(lab.Answer, err.Error(), "bad-version")
-		return lab.Refuses.Seen()
+		return lab.Refuses
 	case err != nil:
 		b.Must("B", err)
 	case r.first > 0:
 		b.Event(writeOf("B", ours.Name, r.first-1), "writes", "quantity", r.first-1)
 		b.Evidence(lab.Pair, []string{"A", "B"}, "both-sold", "one", "A", "other", "B", "read", r.first)
 		b.Evidence(lab.Balance, nil, "balance", "initial", 1, "sold", 2, "left", r.first-1)
-		return lab.Oversells.Seen()
+		return lab.Oversells
 	}
 	units, _ := r.get(r.of, ours)
 	b.Evidence(lab.Served, units, "fresh", "quantity", units, "waited", waited)
 	if units > 0 {
 		b.Fatalf("B reads %d after the leader has answered", units)
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }

@@ -10,7 +10,7 @@ func zkSuspended() lab.Scenario {
 		Name: "zk-suspended-not-lost", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			p := b.Proxy(lab.NeedZooKeeper)
 			first, second := b.Apps(1, b.Via(lab.NeedZooKeeper), "STOCK_ZOOKEEPER_SESSION_TIMEOUT=30s")[0], b.Apps(1)[0]
 			b.Stock(1)
@@ -24,10 +24,10 @@ func zkSuspended() lab.Scenario {
 			a.Go()
 			if reply := a.Reply(); reply.Outcome != loadtest.Accepted {
 				b.Judge()
-				return lab.Refuses.Seen()
+				return lab.Refuses
 			}
 			b.Judge()
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -17,7 +17,7 @@ func zkTimedOutWaiter() lab.Scenario {
 			[]lab.Case{byHand("naive", lab.Blocks, "does-not-delete")},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
 		),
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code == "naive" {
 				addr := b.Server(lab.NeedZooKeeper).Addr
 				a, other, third := newQueuer(b, "A", addr), newQueuer(b, "B", addr), newQueuer(b, "C", addr)
@@ -33,9 +33,9 @@ func zkTimedOutWaiter() lab.Scenario {
 				who, _ := third.owner(line[0])
 				b.Evidence(lab.Served, line, "first-went-away", "queue", line, "who", who)
 				if line[0] != mine && who == "B" {
-					return lab.Blocks.Seen()
+					return lab.Blocks
 				}
-				return lab.Safe.Seen()
+				return lab.Safe
 			}
 			apps := b.Apps(3)
 			b.Stock(2)
@@ -47,7 +47,7 @@ func zkTimedOutWaiter() lab.Scenario {
 			b.Require(b.Sell(apps[2], "C", lab.Request{Wait: lab.For(lab.Patience)}).Outcome == loadtest.Accepted,
 				"C is served")
 			b.Judge()
-			return lab.Safe.Seen()
+			return lab.Safe
 		},
 	}
 }

@@ -22,7 +22,7 @@ func zkWatches() lab.Scenario {
 			byHand("fixed", lab.Safe, "the-connection-breaks"),
 			byHand("fixed", lab.Aborts, "the-session-ends"),
 		},
-		Run: func(b *lab.Testbed) lab.Observation {
+		Run: func(b *lab.Testbed) lab.Outcome {
 			w := newWatched(b)
 			switch b.Case.Variant {
 			case "counts-the-events":
@@ -70,7 +70,7 @@ func (w *watched) watch() (value string, event <-chan zk.Event) {
 func (w *watched) set(value int) {
 	_, err := w.other.conn.Set(w.node, fmt.Append(nil, value), -1)
 	w.b.Must("set", err)
-	w.b.Statement("B", fmt.Sprintf("set %d", value))
+	w.b.Statement("B", "zookeeper", fmt.Sprintf("set %d", value))
 }
 
 // heard reports whether there is an event, and notes it.
@@ -78,7 +78,7 @@ func (w *watched) heard(event <-chan zk.Event) bool {
 	select {
 	case e, ok := <-event:
 		if ok {
-			w.b.Statement("A", e.Type.String())
+			w.b.Statement("A", "", e.Type.String())
 		}
 		return ok
 	default:
@@ -87,7 +87,7 @@ func (w *watched) heard(event <-chan zk.Event) bool {
 }
 
 // countEvents sets one watch, as if it were a subscription. Three changes cause one event.
-func (w *watched) countEvents() lab.Observation {
+func (w *watched) countEvents() lab.Outcome {
 	_, event := w.watch()
 	for i := range 3 {
 		w.set(i + 1)
@@ -103,13 +103,13 @@ func (w *watched) countEvents() lab.Observation {
 	w.b.Evidence(lab.Served, events, "events-for-changes", "changes", 3, "events", events)
 	w.b.Evidence(lab.Served, string(data), "node-has", "value", string(data))
 	if events < 3 {
-		return lab.Blocks.Seen()
+		return lab.Blocks
 	}
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // readAgain reads and sets a new watch after each event. It may miss changes, but ends with the last value.
-func (w *watched) readAgain() lab.Observation {
+func (w *watched) readAgain() lab.Outcome {
 	value, event := w.watch()
 	for i := range 3 {
 		w.set(i + 1)
@@ -121,11 +121,11 @@ func (w *watched) readAgain() lab.Observation {
 		reads++
 	}
 	w.b.Evidence(lab.Served, reads, "caught-up", "reads", reads, "value", value)
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // eventFirst shows that a watching client gets the event of a change before it can read the new value.
-func (w *watched) eventFirst() lab.Observation {
+func (w *watched) eventFirst() lab.Outcome {
 	const rounds = 50
 	first := 0
 	for i := range rounds {
@@ -144,11 +144,11 @@ func (w *watched) eventFirst() lab.Observation {
 	}
 	w.b.Evidence(lab.Served, first, "event-was-first", "rounds", rounds, "first", first)
 	w.b.Require(first == rounds, "the event is there before the value is read")
-	return lab.Safe.Seen()
+	return lab.Safe
 }
 
 // cutOff changes the node while A is cut off, for a moment or until its session has ended.
-func (w *watched) cutOff(ends bool) lab.Observation {
+func (w *watched) cutOff(ends bool) lab.Outcome {
 	_, event := w.watch()
 	mark := w.a.dir + "/mark"
 	_, err := w.a.conn.Create(mark, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -172,7 +172,7 @@ func (w *watched) cutOff(ends bool) lab.Observation {
 	w.b.Interval("wire", lab.Fault, "A", from, "silence", "app", "A")
 	w.b.Evidence(lab.Served, e.Type.String(), "was-told-of", "event", e.Type.String(), "error", e.Err)
 	if e.Type == zk.EventNodeDataChanged {
-		return lab.Safe.Seen()
+		return lab.Safe
 	}
-	return lab.Aborts.Seen()
+	return lab.Aborts
 }

@@ -64,7 +64,7 @@ func (q *queuer) enter() (node string, err error) {
 // leave deletes a node.
 func (q *queuer) leave(node string) {
 	q.b.Must(q.who+": delete", q.conn.Delete(q.dir+"/"+node, -1))
-	q.b.Statement(q.who, fmt.Sprintf("delete %s", node))
+	q.b.Statement(q.who, "zookeeper", fmt.Sprintf("delete %s", node))
 }
 
 // line returns the nodes of the queue, in order.
@@ -84,8 +84,5 @@ func (q *queuer) owner(node string) (who string, mine bool) {
 
 // zkProxy opens a new proxy in front of ZooKeeper.
 func zkProxy(b *lab.Testbed) *wire.Proxy {
-	p, err := wire.Listen(b.Server(lab.NeedZooKeeper).Addr, wire.ZooKeeper())
-	b.Must("a proxy before zookeeper", err)
-	b.Defer(func() { _ = p.Close() })
-	return p
+	return b.ProxyTo(b.Server(lab.NeedZooKeeper).Addr, wire.ZooKeeper())
 }
