@@ -92,8 +92,8 @@ func doors(t *testing.T) *Class {
 		t.Fatal(err)
 	}
 	c := &Class{
-		o: Options{Bind: "127.0.0.1:0"}, stack: none, board: newBoard(func(RunEvent) {}), recorder: newRecorder(""),
-		states: map[string]string{}, catalog: []loadtest.Strategy{{Name: "none", Stores: []string{"redis"}}},
+		o: Options{Bind: "127.0.0.1:0"}, stack: none, board: newBoard(newRecorder("")),
+		catalog: []loadtest.Strategy{{Name: "none", Stores: []string{"redis"}}},
 	}
 	c.ctx, c.end = context.WithCancel(t.Context())
 	if err := c.listen(); err != nil {
@@ -227,7 +227,7 @@ func TestDoorsAreShut(t *testing.T) {
 
 // A phone presses twice a second at most, and all together so often that instances keep up. Nobody pays for another.
 func TestPhonesHaveALimit(t *testing.T) {
-	s := &school{class: &Class{board: newBoard(func(RunEvent) {})}, all: newBucket(6)}
+	s := &school{class: &Class{board: newBoard(newRecorder(""))}, all: newBucket(6)}
 	press := func(who *student, times int) (refused int) {
 		for range times {
 			request, reply := httptest.NewRequest("POST", "/buy", strings.NewReader("{}")), httptest.NewRecorder()
@@ -256,7 +256,7 @@ func TestPhonesHaveALimit(t *testing.T) {
 
 // One computer with the code leaves half of the seats to others, and keeps its own seat when it joins again.
 func TestSeatsOfOneComputer(t *testing.T) {
-	s := &school{class: &Class{board: newBoard(func(RunEvent) {})}, code: "c", students: map[string]*student{}}
+	s := &school{class: &Class{board: newBoard(newRecorder(""))}, code: "c", students: map[string]*student{}}
 	join := func(from string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
 		request := httptest.NewRequest("POST", "/join", strings.NewReader(`{"code":"c","name":"x"}`))
 		request.Header.Set("Content-Type", "application/json")
@@ -311,7 +311,7 @@ func (s *school) castBy(who *student) (status int) {
 
 // A student has one vote, can change it while the vote is open, and begins anew with the next.
 func TestVotes(t *testing.T) {
-	c := &Class{board: newBoard(func(RunEvent) {})}
+	c := &Class{board: newBoard(newRecorder(""))}
 	counts := func() (text string) {
 		c.look(func(s *State) { text = fmt.Sprint(s.latest[voting].Votes, s.latest[voting].On) })
 		return text
@@ -357,18 +357,16 @@ func (c *Class) rest(t *testing.T) (v WallVerdict) {
 	t.Helper()
 	servertest.Eventually(t, time.Minute, "the run is over", func() (over bool, _ string) {
 		c.mu.Lock()
-		left, run := c.left, c.run
+		left := c.left
 		c.mu.Unlock()
 		c.look(func(s *State) {
 			v = s.Verdict()
-			list := s.stocks[run]
 			told := true
 			for _, r := range s.reqs {
 				told = told && len(r.steps) > 0 && r.steps[len(r.steps)-1].Kind == "ended"
 			}
-			over = told && left == 0 && v.Open == 0 && s.sums().waiting+s.sums().inside == 0 && len(list) > 0 &&
-				s.latest[allFired].Run == run &&
-				list[len(list)-1].seq > s.latest[allFired].Seq
+			over = told && left == 0 && v.Open == 0 && s.sums().waiting+s.sums().inside == 0 && s.has(allFired) &&
+				s.ofRun[stockSeen].Seq > s.ofRun[allFired].Seq
 		})
 		return over, fmt.Sprintf("%+v", v)
 	})

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -156,7 +155,12 @@ func Replay(r *Recording, addr string) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
+	mux := wallMux()
+	mux.HandleFunc("GET /api/class", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(page)
+	})
+	at, err := openSite(addr, mux)
 	if err != nil {
 		return nil, err
 	}
