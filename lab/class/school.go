@@ -313,8 +313,8 @@ func (s *school) viewFor(who *student) phoneView {
 	return v
 }
 
-// serve streams a phone's view, at most twice a second. A phone has one stream: a new one ends the one before, whose end
-// phones do not tell.
+// serve streams a phone's view, at most twice a second. A phone has one stream: a new one ends the one before, of which
+// phones do not tell that it has ended.
 func (s *school) serve(w http.ResponseWriter, r *http.Request, who *student) {
 	ctx, end := context.WithCancel(r.Context())
 	defer end()

@@ -28,7 +28,8 @@ func pageMux(at string, names ...string) *http.ServeMux {
 
 // wallMux serves the page of the wall. It is public: what it shows and does is not.
 func wallMux() *http.ServeMux {
-	return pageMux("/{$}", "wall.html", "wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js")
+	return pageMux("/{$}",
+		"wall.html", "wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js")
 }
 
 // asset serves a part of a page.
@@ -268,14 +269,6 @@ func (c *Class) do(o order) error {
 	case "fire":
 		if o.Plan == nil {
 			return wrong("plan", "body")
-		}
-		return c.Fire(*o.Plan)
-	case "rate":
-		if o.Plan == nil {
-			return wrong("plan", "body")
-		}
-		if err := within("rate", o.Plan.Rate, 1, maxRate); err != nil {
-			return err
 		}
 		return c.Fire(*o.Plan)
 	case "stop":

@@ -82,7 +82,8 @@ export function timeline(m) {
   const flags = few ? m.leases.filter((l) => l.over && l.expired) : []
   const legend = [...(few || m.goods ? ['read', 'write'] : []), ...(found.length ? ['both'] : []),
     ...(few && m.shared ? ['waits'] : [])]
-  let out = frame(t('holds'), flags.length ? [] : legend)
+  const covered = flags.some((l) => x(l.over) < chart.left + 260)
+  let out = frame(covered ? '' : t('holds'), flags.length ? [] : legend)
   const step = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((s) => whole / 1e6 / s <= 9) ?? 1000
   for (let s = 0; s * 1e6 <= whole; s += step) {
     const at = x(from + s * 1e6)

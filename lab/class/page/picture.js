@@ -1,7 +1,8 @@
 // The picture of a run: instances, who waits, the lock, the critical section and the stock, always at the same places.
 import { t } from './words.js'
 import {
-  arrow, badge, bar, barrier, circle, fence, good, label, outline, padlock, path, rect, remaining, say, stroke, tokenWidth,
+  arrow, badge, bar, barrier, circle, fence, good, label, outline, padlock, path, rect, remaining, say, stroke,
+  tokenWidth,
 } from './pens.js'
 import { answers, tallied, timeline } from './chart.js'
 

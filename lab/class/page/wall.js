@@ -34,7 +34,7 @@ const chosenPlan = (how) => ({
 })
 const fire = () => act({ do: 'fire', plan: chosenPlan({ requests: Number(at('requests').value) }) })
 const fireSteadily = () => act({
-  do: 'rate', plan: chosenPlan({ rate: Number(at('rate').value), seconds: Number(at('lasts').value) }),
+  do: 'fire', plan: chosenPlan({ rate: Math.max(1, Number(at('rate').value)), seconds: Number(at('lasts').value) }),
 })
 const rated = () => Boolean(store.get('rate')?.on)
 const paused = () => Boolean(store.get('pause')?.on)
