@@ -182,7 +182,7 @@ func (c *Class) kept(w http.ResponseWriter) *Recording {
 // replay replies with the current run's data for the player.
 func (c *Class) replay(w http.ResponseWriter, _ *http.Request) {
 	if r := c.kept(w); r != nil {
-		answer(w, http.StatusOK, r.told())
+		answer(w, http.StatusOK, r)
 	}
 }
 

@@ -200,6 +200,7 @@ const buttons = (list) => list.map(([name, run]) => {
 })
 
 function build() {
+  if (about.replay) return
   stood = ''
   const fault = (server, name) => act({ do: 'fault', server, act: name })
   const acts = (server) => about.apps.includes(server) ? ['freeze', 'wake', 'kill', 'start']
