@@ -130,7 +130,8 @@ function asking() {
   const last = Math.max(led, about.scenes.findIndex((s) => s.name === store.get('run')?.plan?.scene))
   const list = about.scenes.map((_, i) => about.scenes[(i + last + 1) % about.scenes.length])
   at('ask').querySelector('ol').replaceChildren(...list.map((s) => {
-    const b = element('button', { type: 'button', textContent: `${t(`scene_${s.name}`)} – ${t(`ask_${s.name}`)}` })
+    const b = element('button', { type: 'button' }, element('kbd', { textContent: s.key.toUpperCase() }),
+      ` ${t(`ask_${s.name}`)}`)
     b.addEventListener('click', () => ask({ about: s.name }))
     return element('li', {}, b)
   }))
