@@ -31,10 +31,14 @@ func (c *Class) check(p *RunPlan) error {
 		{"stock", int(p.Stock), 1, maxStock},
 		{"requests", p.Requests, 0, maxRequests},
 		{"think_ms", p.ThinkMS, 0, maxThink},
-		{"rate", p.Rate, 0, maxRate},
 		{"seconds", p.Seconds, 0, maxRated / max(1, p.Rate)},
 	} {
 		if err := within(n.field, n.value, n.least, n.most); err != nil {
+			return err
+		}
+	}
+	if p.Rate != 0 {
+		if err := within("rate", p.Rate, 1, maxRate); err != nil {
 			return err
 		}
 	}
