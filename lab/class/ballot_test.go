@@ -3,6 +3,8 @@ package class
 import (
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 // The teacher asks a prepared question and one of their own, without phones and with one. While the class votes,
@@ -17,7 +19,7 @@ func TestAClassVotesAndBuys(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	wall, phone := look(t, c.wallBase()), look(t, c.schoolBase())
-	wall.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
+	wall.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1280, 720)
 	wall.until("the verdict is shown", race+` && $v("#verdict").includes("Wrong") && $v("#figures")`)
 	phone.open(c.schoolBase()+"/join?lang=en#"+c.school.code, 390, 900)
 	const name = "Anna-Sophia1"
@@ -26,13 +28,25 @@ func TestAClassVotesAndBuys(t *testing.T) {
 	phone.until("it shows strategy, stock and verdict", `$v("#run").includes("none") && $v("#run").includes("8 sold") &&
 		$v("#verdict").includes("Wrong")`)
 
+	for range 2 { // both languages, and back
+		wall.press("ev")
+		wall.until("questions are offered", `document.querySelector("#ask").open`)
+		if bad := ask[[]string](wall, cutOff); len(bad) > 0 {
+			t.Errorf("%q", bad)
+		}
+		wall.press(kb.Escape)
+		wall.until("the dialog is closed", `!document.querySelector("#ask").open`)
+	}
 	wall.press("v")
 	wall.until("questions are offered", `document.querySelector("#ask").open &&
-		document.activeElement.textContent.startsWith("No lock")`)
+		document.activeElement.textContent.startsWith("S 30 of 100")`)
 	wall.press("\r")
 	const hidden = `$v("#verdict") === "Vote first: the verdict is hidden."`
 	wall.until("it is asked, and nothing answers it", hidden+` && $v("#scene").startsWith("30 of 100") &&
 		document.querySelector("#f-sold b").textContent === "–" && $v("#back").includes("hands up")`)
+	if bad := ask[[]string](wall, clipped); len(bad) > 0 {
+		t.Errorf("%q", bad)
+	}
 	phone.until("phones ask it, too", hidden+` && $v("#vote-question").startsWith("30 of 100") &&
 		$v("#vote-about").includes("No lock") && !$v("#run").includes("sold")`)
 	ask[any](phone, `document.querySelector("#choices button").click(); null`)
@@ -65,6 +79,16 @@ func TestAClassVotesAndBuys(t *testing.T) {
 	wall.quiet()
 	phone.quiet()
 }
+
+// cutOff lists what is not whole on the screen, or has letters below 20 pixels, in the dialog with the questions.
+const cutOff = `(() => {
+	const dialog = document.querySelector("#ask")
+	const box = dialog.getBoundingClientRect()
+	const bad = [...dialog.querySelectorAll("p, span, button")].filter(e => e.scrollWidth > e.clientWidth + 1 ||
+		parseFloat(getComputedStyle(e).fontSize) < 20).map(e => e.textContent)
+	const whole = box.top >= 0 && box.bottom <= innerHeight && dialog.scrollHeight <= dialog.clientHeight
+	return whole ? bad : [...bad, "the dialog: " + [box.top, box.bottom, dialog.scrollHeight, dialog.clientHeight]]
+})()`
 
 // A customer's name of 12 characters is on the request, and both customers who read the same version learn of each
 // other: on the wall by a line, on the phone by name. A button that is pressed twice buys once.

@@ -3,28 +3,31 @@ package class
 import (
 	"encoding/json"
 	"fmt"
-	"io"
+	"net/http"
 	"sync"
 	"time"
+
+	"example.com/stock/loadtest"
 )
 
-// A board keeps the State, and sends its changes to the audience. It is safe for concurrent use.
+// A board keeps the State and shows it to the pages. It is safe for concurrent use.
 type board struct {
-	*audience
-	mu      sync.Mutex
-	state   *State
-	seq     uint64 // of the class's own events
-	record  func(RunEvent)
-	changed chan struct{} // closed at the next change
+	mu       sync.Mutex
+	state    *State
+	seq      uint64 // of the class's own events
+	recorder *recorder
+	changed  chan struct{} // closed at the next change
 }
 
-// frameEvery is the shortest time between two frames.
-const frameEvery = 50 * time.Millisecond
+// frameEvery is the shortest time between two frames, and aliveEvery the longest between two messages to a page, so
+// that it is noticed when the page has gone.
+const (
+	frameEvery = 50 * time.Millisecond
+	aliveEvery = 15 * time.Second
+)
 
-func newBoard(record func(RunEvent)) *board {
-	return &board{
-		audience: newAudience(), state: NewState(), record: record, changed: make(chan struct{}),
-	}
+func newBoard(r *recorder) *board {
+	return &board{state: NewState(), recorder: r, changed: make(chan struct{})}
 }
 
 // tell adds an event of an instance.
@@ -45,7 +48,10 @@ func (b *board) note(e RunEvent) {
 
 func (b *board) add(e RunEvent) {
 	b.state.Apply(e)
-	b.record(e)
+	if e.Kind == runBegan {
+		b.recorder.begin(e, b.state.standing())
+	}
+	b.recorder.write(e)
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
@@ -55,6 +61,13 @@ func (b *board) look(f func(*State)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f(b.state)
+}
+
+// next returns a channel that is closed at the next change.
+func (b *board) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
 }
 
 // await waits until so returns true or done is closed, and reports whether so did.
@@ -74,39 +87,45 @@ func (b *board) await(done <-chan struct{}, so func(*State) bool) bool {
 	}
 }
 
-// show sends frames until done is closed.
-func (b *board) show(done <-chan struct{}) {
+// serveFrames streams the wall to a page: first all values, then those that have changed.
+func (b *board) serveFrames(w http.ResponseWriter, r *http.Request) {
+	shown := View{}
+	first := true
+	b.stream(w, r, frameEvery, func() any {
+		frame := Frame{At: time.Now().UnixMicro()}
+		b.look(func(s *State) {
+			view := s.View()
+			frame.Set, shown = view.Diff(shown), view
+		})
+		if first { // the page has come back: it forgets what it had
+			frame.Set[""] = json.RawMessage("true")
+			first = false
+		}
+		return frame
+	})
+}
+
+// stream sends server-sent events until the page has gone or the site ends: at once, and after each change, but not
+// more often than every. value returns what is sent.
+func (b *board) stream(w http.ResponseWriter, r *http.Request, every time.Duration, value func() any) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{})
 	for {
-		b.mu.Lock()
-		changed := b.changed
-		b.mu.Unlock()
-		b.frame()
-		select {
-		case <-done:
+		changed := b.next()
+		data, err := json.Marshal(value())
+		if err == nil {
+			_, err = fmt.Fprintf(w, "data: %s\n\n", data)
+		}
+		if err != nil || control.Flush() != nil || loadtest.Sleep(r.Context(), every) != nil {
 			return
-		case <-time.After(frameEvery):
 		}
 		select {
-		case <-done:
-			return
 		case <-changed:
+		case <-time.After(aliveEvery):
+		case <-r.Context().Done():
+			return
 		}
 	}
-}
-
-// frame sends the changes to all pages.
-func (b *board) frame() {
-	b.mu.Lock()
-	view := b.state.View()
-	b.mu.Unlock()
-	b.see(view)
-}
-
-// writeFrame writes a frame as a server-sent event.
-func writeFrame(w io.Writer, f any) error {
-	data, err := json.Marshal(f)
-	if err == nil {
-		_, err = fmt.Fprintf(w, "data: %s\n\n", data)
-	}
-	return err
 }

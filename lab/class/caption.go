@@ -55,18 +55,18 @@ func (r *request) wakes() (n int) {
 // caption returns the caption of the current run, or nil before the first. A scene has one for each of its stops: its
 // course has seen what the caption says before it records the stop.
 func (s *State) caption() *caption {
-	began, ok := s.plans[s.run]
-	if !ok || began.Plan == nil || s.judged() != nil {
+	if !s.has(runBegan) || s.judged() != nil {
 		return nil
 	}
-	v, scene := s.Verdict(), began.Plan.Scene
+	plan := s.plan()
+	v, scene := s.Verdict(), plan.Scene
 	c := &caption{Phase: "watch", Values: s.captionValues(&v)}
 	settled := (v.Code == "kept" || v.Code == "race" || v.Code == "unknown") && s.sums().unanswered == 0 &&
-		s.latest[allFired].Run == s.run && !s.rated()
+		s.has(allFired) && !s.ofRun[rating].On
 	if settled {
 		c.Phase = "done"
 	}
-	at := s.stopNow()
+	at := s.ofRun[stopped]
 	switch {
 	case settled && v.Code == "unknown":
 		c.Key = "unknown"
@@ -77,21 +77,10 @@ func (s *State) caption() *caption {
 	case settled:
 		c.Key = "done_own_" + v.Code
 	default:
-		c.Key = "watch_own_" + began.Plan.kind()
+		c.Key = "watch_own_" + plan.kind()
 	}
 	return c
 }
-
-// stopNow returns the latest stop of this run's scene, or the zero event.
-func (s *State) stopNow() RunEvent {
-	if e := s.latest[stopped]; e.Run == s.run {
-		return e
-	}
-	return RunEvent{}
-}
-
-// rated reports whether requests still come at a rate.
-func (s *State) rated() bool { e := s.latest[rating]; return e.Run == s.run && e.On }
 
 // kind tells strategies apart by what a class sees: a queue, a queue in each instance, or none.
 func (p *RunPlan) kind() string {

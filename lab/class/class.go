@@ -78,25 +78,21 @@ type Class struct {
 	front   *loadtest.Client
 	catalog []loadtest.Strategy
 
-	ctx      context.Context // of all work of the class
-	end      context.CancelFunc
-	owned    sync.WaitGroup
-	wall     *site
-	school   *school // nil: no students
-	recorder *recorder
+	ctx    context.Context // of all work of the class
+	end    context.CancelFunc
+	owned  sync.WaitGroup
+	wall   *site
+	school *school // nil: no students
 
-	playing  sync.Mutex // held while a run begins
-	mu       sync.Mutex // guards the fields below
-	scene    course
-	plan     RunPlan
-	run      int
-	asking   course // the requests of this run
-	sent     int    // requests of this run
-	left     int    // requests without a reply
-	states   map[string]string
-	votes    map[int]int // choice, by student
-	ballot   bool
-	question Question
+	playing sync.Mutex // held while a run begins
+	mu      sync.Mutex // guards the fields below
+	scene   course
+	plan    RunPlan
+	run     int
+	asking  course      // the requests of this run
+	sent    int         // requests of this run
+	left    int         // requests without a reply
+	votes   map[int]int // choice, by student
 
 	onward chan struct{} // the teacher goes on at a stop
 	auto   atomic.Bool   // scenes do not wait for the teacher
@@ -149,9 +145,8 @@ func env(token string, o *Options) []string {
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
 		o: o, clients: make(map[string]*loadtest.Client), admin: secret(16),
-		states: make(map[string]string), recorder: newRecorder(o.Dir), onward: make(chan struct{}, 1),
+		board: newBoard(newRecorder(o.Dir)), onward: make(chan struct{}, 1),
 	}
-	c.board = newBoard(c.recorder.write)
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -182,7 +177,6 @@ func (c *Class) open(ctx context.Context) (err error) {
 	if err := c.meet(ctx); err != nil {
 		return err
 	}
-	c.owned.Go(func() { c.show(c.ctx.Done()) })
 	c.owned.Go(c.watchStock)
 	c.owned.Go(c.watchLease)
 	return c.listen()
@@ -261,9 +255,6 @@ func (c *Class) JoinURL() string {
 
 // stand stores the state of a server.
 func (c *Class) stand(server, state string) {
-	c.mu.Lock()
-	c.states[server] = state
-	c.mu.Unlock()
 	c.note(RunEvent{Kind: standing, Server: server, State: state})
 }
 
@@ -290,9 +281,7 @@ const (
 // watchStock reads the stock in the store, soon after every change and otherwise at intervals.
 func (c *Class) watchStock() {
 	for c.ctx.Err() == nil {
-		c.board.mu.Lock()
-		changed := c.changed
-		c.board.mu.Unlock()
+		changed := c.next()
 		c.readStock(c.ctx)
 		if loadtest.Sleep(c.ctx, stockSoon) != nil {
 			return
@@ -317,10 +306,7 @@ func (c *Class) readStock(ctx context.Context) {
 	defer cancel()
 	seen := StockSeen{}
 	for _, app := range c.apps {
-		c.mu.Lock()
-		up := c.states[app.Name] == "up"
-		c.mu.Unlock()
-		if !up {
+		if c.stateOf(app.Name) != "up" {
 			continue
 		}
 		var err error
@@ -354,10 +340,8 @@ func (c *Class) stockAt(ctx context.Context, app string, run int, p *RunPlan) (S
 func (c *Class) seenStock(run int, seen StockSeen) {
 	news := true
 	c.look(func(s *State) {
-		list := s.stocks[run]
-		if n := len(list); n > 0 {
-			last := list[n-1]
-			news = last.StockSeen != seen || s.latest[allFired].Run == run && s.latest[allFired].Seq > last.seq
+		if last, ok := s.ofRun[stockSeen]; ok && s.run == run {
+			news = *last.Stock != seen || s.ofRun[allFired].Seq > last.Seq
 		}
 	})
 	if news {

@@ -1,7 +1,6 @@
 package class
 
 import (
-	"io/fs"
 	"math"
 	"regexp"
 	"strconv"
@@ -15,7 +14,7 @@ type palette map[string][3]float64
 // palettes reads the colours of both themes from theme.css. The dark theme replaces those of the light one.
 func palettes(t *testing.T) map[string]palette {
 	t.Helper()
-	css, err := fs.ReadFile(pageFiles(), "theme.css")
+	css, err := pageFile("theme.css")
 	if err != nil {
 		t.Fatal(err)
 	}

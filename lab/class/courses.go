@@ -154,7 +154,7 @@ func frozenHolder(p *play) {
 	}
 	p.does(p.app(0), "freeze")
 	p.stage(3, false)
-	if !p.sleep(7 * lease / 6) {
+	if !p.sleep(7*lease/6) || !p.stop(3) {
 		return
 	}
 	b := p.buyer("B", 1, beforeWrite)
@@ -275,11 +275,19 @@ func sameKey(p *play) {
 	p.buyer("A", 2)
 }
 
-// slowStore: the way to the store is slow, so that a class sees each write.
+// few is how many requests come first to a slow store.
+const few = 12
+
+// slowStore: the way to the store is slow, so that a class sees each write: first those of a few requests.
 func slowStore(p *play) {
+	answered := func(s *State) bool { return s.sums().unanswered == 0 }
 	p.does("redis", "delay")
-	throughout(p)
-	if p.await(p.ctx.Done(), func(s *State) bool { return s.sums().unanswered == 0 }) {
-		p.does("redis", "mend")
+	for i := range few {
+		p.fire(shot{to: p.app(i)})
 	}
+	if p.await(p.ctx.Done(), answered) && p.stop(2) {
+		p.fireAll(p.run, p.planOf().Requests-few)
+		p.await(p.ctx.Done(), answered)
+	}
+	p.does("redis", "mend")
 }

@@ -88,21 +88,6 @@ func decode(r *http.Request, into any) bool {
 	return d.Decode(into) == nil
 }
 
-// stream begins a reply of server-sent events. send writes one and returns false when the client has gone.
-func stream(w http.ResponseWriter) (send func(any) bool) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{})
-	return func(value any) bool {
-		if value == nil {
-			_, err := w.Write([]byte(": alive\n\n"))
-			return err == nil && control.Flush() == nil
-		}
-		return writeFrame(w, value) == nil && control.Flush() == nil
-	}
-}
-
 // A bucket is a token bucket: rate acts a second, and a burst of the same number.
 type bucket struct {
 	mu   sync.Mutex

@@ -51,7 +51,6 @@ type RunEvent struct {
 	Of     int        `json:"of,omitempty"`     // stop: how many the scene has
 	Wakes  int        `json:"wakes,omitempty"`  // answered: how often the lock server woke the request
 	Batch  string     `json:"batch,omitempty"`  // answered, and from acquired on: the batch in which it is sold
-	Size   int        `json:"size,omitempty"`   // acquired: the sales of its batch
 	Left   int64      `json:"left,omitempty"`   // leased: ms until the server frees the lock
 	Full   int64      `json:"full,omitempty"`   // leased: ms of a new lease
 	About  string     `json:"about,omitempty"`  // voting: the scene that the question is about; empty: the next run

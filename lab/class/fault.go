@@ -15,7 +15,7 @@ const slow = 150 * time.Millisecond
 func (c *Class) Fault(name, act string) error {
 	server, proxy := c.stack.Server(name), c.link[server.Kind(name)]
 	if server == nil || name == "nginx" {
-		return wrong("server", "server")
+		return wrong("server", "body")
 	}
 	switch act {
 	case "freeze":
@@ -28,13 +28,12 @@ func (c *Class) Fault(name, act string) error {
 		c.start(server)
 		return nil
 	case "delay", "cut", "mend":
-		if proxy == nil {
-			return wrong("act", "not_for_instances")
+		if proxy != nil {
+			c.wire(name, proxy, act)
+			return nil
 		}
-		c.wire(name, proxy, act)
-		return nil
 	}
-	return wrong("act", "act")
+	return wrong("act", "body")
 }
 
 // become records the state before the signal, so that later steps of the instance do not seem to precede it.

@@ -80,7 +80,7 @@ func TestFrames(t *testing.T) {
 	if os.Getenv("CLASS_FRAMES") == "" {
 		t.Skip("CLASS_FRAMES is not set: make class-bench")
 	}
-	f := &feed{board: newBoard(func(RunEvent) {}), apps: []string{"app-1", "app-2", "app-3"}}
+	f := &feed{board: newBoard(newRecorder("")), apps: []string{"app-1", "app-2", "app-3"}}
 	plan := RunPlan{Strategy: "none", Store: "redis", Scope: "none", Rate: maxRate}
 	f.note(RunEvent{Kind: runBegan, Run: 1, Plan: &plan})
 	f.note(RunEvent{Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 9999, 9999, 0}})
@@ -91,22 +91,19 @@ func TestFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wall, err := openSite("127.0.0.1:0", func(ctx context.Context) http.Handler {
-		mux := pageMux(about)
-		mux.HandleFunc("GET /api/stream", func(w http.ResponseWriter, r *http.Request) { f.serveFrames(ctx, w, r) })
-		return mux
-	})
+	mux := wallMux()
+	mux.HandleFunc("GET /api/stream", f.serveFrames)
+	mux.HandleFunc("GET /api/class", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(about) })
+	wall, err := openSite("127.0.0.1:0", mux)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(t.Context())
-	fed, shown := make(chan struct{}), make(chan struct{})
+	fed := make(chan struct{})
 	go func() { defer close(fed); f.run(ctx) }()
-	go func() { defer close(shown); f.show(ctx.Done()) }()
 	t.Cleanup(func() {
 		end()
 		<-fed
-		<-shown
 		if err := wall.close(); err != nil {
 			t.Error(err)
 		}

@@ -124,8 +124,6 @@ func (c *Class) askLease(run int, plan *RunPlan, sku string) (held heldLease, kn
 // ZooKeeper (Left 0), from the time at which its instance died or froze.
 type leaseView struct {
 	Req  string `json:"req"`
-	N    int    `json:"n"`
-	Good int    `json:"good,omitempty"`
 	From int64  `json:"from"`
 	At   int64  `json:"at"`
 	Left int64  `json:"left,omitempty"` // ms
@@ -147,9 +145,7 @@ func (s *State) leaseViews() []*leaseView {
 		v := last[e.SKU]
 		switch {
 		case e.Kind == leased && !e.On:
-			v = &leaseView{
-				Req: e.Req, N: numberOf(e.Req), Good: goodOf(e.SKU), Full: e.Full, From: e.At, At: e.At, Left: e.Left,
-			}
+			v = &leaseView{Req: e.Req, Full: e.Full, From: e.At, At: e.At, Left: e.Left}
 			last[e.SKU] = v
 			views = append(views, v)
 		case v == nil || v.Req != e.Req:

@@ -10,10 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"example.com/stock/loadtest"
-	"example.com/stock/lock/locktest/servertest"
 )
 
 // loaded is the history of a load that was made once, with its text.
@@ -111,49 +109,6 @@ func allVerdicts(r *Recording) (codes []string) {
 		}
 	}
 	return codes
-}
-
-// long is a history of many requests, one after the other, in which two of the last have read the same.
-func long(requests int) *loadtest.History {
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h := &loadtest.History{Header: loadtest.Header{
-		Format: loadtest.Format, Version: loadtest.Version, StartedAt: began, Run: "x",
-		Plan: loadtest.Plan{
-			Strategy: "none", Store: "redis", SKU: "s", SKUs: 1, Stock: 1e6, Quantity: 1, Timeout: 1,
-		},
-		Strategy: loadtest.Strategy{Name: "none"},
-		Before:   []loadtest.Stock{{SKU: "s", Store: "redis", Quantity: 1e6, Initial: 1e6, Epoch: 1}},
-	}}
-	for i := range requests {
-		at := began.Add(time.Duration(i) * time.Millisecond)
-		n := int64(min(i, requests-2))
-		id := fmt.Sprint(i)
-		h.Records = append(h.Records, loadtest.Record{
-			Seq: i + 1, RequestID: id, SKU: "s", Quantity: 1, SentAt: at, DoneAt: at.Add(time.Millisecond),
-			Reply: loadtest.Reply{
-				Outcome: loadtest.Accepted, OrderID: id, Instance: "app-1",
-				Receipt: &loadtest.Receipt{Read: 1e6 - n, Remaining: 1e6 - n - 1, Version: uint64(n), Epoch: 1},
-			},
-		})
-	}
-	return h
-}
-
-// A load that is too long to be drawn is counted whole, and the page says what is left out.
-func TestALongLoadIsCountedWhole(t *testing.T) {
-	requests := servertest.Rounds(10_000, 3_000)
-	r := recordLoad(long(requests))
-	page := pageOf(r.Frames)
-	if want := fmt.Sprintf(`{"n":%d,"of":%d}`, drawnOfLoad, requests); under(page, "t:") != drawnOfLoad ||
-		page["drawn_last"] != want {
-		t.Errorf("%d are drawn, and it says %q", under(page, "t:"), page["drawn_last"])
-	}
-	if len(r.Frames) > 2*fewFrames {
-		t.Errorf("%d frames", len(r.Frames))
-	}
-	if v := r.Verdict; v.Code != "race" || v.Collisions != 1 || v.Sold != int64(requests) {
-		t.Errorf("%+v", v)
-	}
 }
 
 // A file that is none is refused, and a load that was killed is played as far as it is known.

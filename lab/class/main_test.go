@@ -154,16 +154,14 @@ func (c *Class) tidy(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		up := true
-		for _, state := range c.states {
-			up = up && state == "up"
+		var states []RunEvent
+		c.look(func(s *State) { states = s.standing() })
+		for _, e := range states {
+			up = up && e.State == "up"
 		}
-		return up && c.left == 0, fmt.Sprint(c.states, c.left)
+		return up && c.left == 0, fmt.Sprint(states, c.left)
 	})
-	c.mu.Lock()
-	open := c.ballot
-	c.votes = nil
-	c.mu.Unlock()
-	if open {
+	if c.voting().On {
 		_ = c.CloseVote(nil)
 	}
 	c.school.mu.Lock()

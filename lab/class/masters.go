@@ -67,9 +67,8 @@ func (c *Class) noteAnswers(run int, last *[]string) {
 
 // answersFor returns how many masters say that a request has the lock.
 func (s *State) answersFor(req string) (n int) {
-	e := s.latest[answersOf]
-	for _, answer := range e.Answers {
-		if e.Run == s.run && answer == req {
+	for _, answer := range s.ofRun[answersOf].Answers {
+		if answer == req {
 			n++
 		}
 	}

@@ -65,7 +65,7 @@ func (c *Class) pace(ctx context.Context, run int, p RunPlan) (unsent uint64) {
 // StopRate ends the rate of the current run. Requests in flight still get their replies.
 func (c *Class) StopRate() error {
 	on := false
-	c.look(func(s *State) { on = s.latest[rating].On && s.latest[rating].Run == s.run })
+	c.look(func(s *State) { on = s.ofRun[rating].On })
 	if !on {
 		return wrong("rate", "no_rate")
 	}

@@ -19,35 +19,30 @@ type recorder struct {
 	mu     sync.Mutex
 	file   *os.File
 	lines  *bufio.Writer
-	before []RunEvent // states of servers, with which each file begins
-	failed error      // the first error
+	failed error // the first error
 }
 
 func newRecorder(dir string) *recorder { return &recorder{dir: dir} }
 
-// write writes an event to the run's file.
-func (r *recorder) write(e RunEvent) {
+// begin begins the file of a run with the states of the servers.
+func (r *recorder) begin(e RunEvent, standing []RunEvent) {
 	if r.dir == "" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Kind == standing {
-		kept := r.before[:0:0]
-		for _, b := range r.before {
-			if b.Server != e.Server {
-				kept = append(kept, b)
-			}
-		}
-		r.before = append(kept, e)
+	r.keep(r.finish())
+	r.keep(r.open(e))
+	for _, state := range standing {
+		r.line(state)
 	}
-	if e.Kind == runBegan {
-		r.keep(r.finish())
-		r.keep(r.begin(e))
-	}
-	if r.lines != nil {
-		r.keep(r.line(e))
-	}
+}
+
+// write writes an event to the run's file.
+func (r *recorder) write(e RunEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.line(e)
 }
 
 func (r *recorder) keep(err error) {
@@ -56,7 +51,7 @@ func (r *recorder) keep(err error) {
 	}
 }
 
-func (r *recorder) begin(e RunEvent) (err error) {
+func (r *recorder) open(e RunEvent) (err error) {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
@@ -66,20 +61,19 @@ func (r *recorder) begin(e RunEvent) (err error) {
 		return err
 	}
 	r.lines = bufio.NewWriter(r.file)
-	for _, b := range r.before {
-		if err := r.line(b); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-func (r *recorder) line(e RunEvent) error {
+// line writes a line, if there is a file.
+func (r *recorder) line(e RunEvent) {
+	if r.lines == nil {
+		return
+	}
 	text, err := json.Marshal(e)
 	if err == nil {
 		_, err = r.lines.Write(append(text, '\n'))
 	}
-	return err
+	r.keep(err)
 }
 
 func (r *recorder) finish() error {

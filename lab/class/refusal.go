@@ -49,7 +49,7 @@ func wrong(field, reason string, pairs ...any) *InputError {
 
 // Keys of the labels of numbers with limits.
 var labels = map[string]string{
-	"stock": "units", "requests": "requests", "think_ms": "think", "rate": "rate", "seconds": "lasts",
+	"stock": "stock", "requests": "requests", "think_ms": "think", "rate": "rate", "seconds": "lasts",
 }
 
 // within returns an error unless a number is within its limits.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +22,8 @@ import (
 type Recording struct {
 	Frames  []Frame     `json:"frames"`
 	Apps    []string    `json:"apps"`
-	Servers []string    `json:"servers"`
 	Lang    string      `json:"lang"`
+	Replay  bool        `json:"replay"`         // true: the page plays it
 	Back    bool        `json:"back,omitempty"` // the page can go back to the wall
 	Verdict WallVerdict `json:"-"`
 }
@@ -110,12 +109,7 @@ func record(events []RunEvent, drawn int) *Recording {
 	slices.SortStableFunc(events, func(a, b RunEvent) int { return cmp.Compare(a.At, b.At) })
 	s, shown := NewState(), View{}
 	s.most = drawn
-	r := &Recording{Frames: []Frame{}, Apps: []string{}, Servers: []string{}}
-	known := func(list *[]string, name string) {
-		if name != "" && !slices.Contains(*list, name) {
-			*list = append(*list, name)
-		}
-	}
+	r := &Recording{Frames: []Frame{}, Apps: []string{}, Replay: true}
 	every := 1
 	if len(events) > maxFrames {
 		every = len(events) / fewFrames
@@ -129,17 +123,16 @@ func record(events []RunEvent, drawn int) *Recording {
 			}
 			shown = view
 		}
-		switch {
-		case e.From != class:
-			known(&r.Apps, e.From)
-		case e.Kind == standing && strings.HasPrefix(e.Server, "app-"):
-			known(&r.Apps, e.Server)
-		case e.Kind == standing:
-			known(&r.Servers, e.Server)
+		app := e.From // empty if a foreign service does not say which instance it was
+		if app == class {
+			app = e.Server
+		}
+		instance := app != "" && (e.From != class || strings.HasPrefix(app, "app-"))
+		if instance && !slices.Contains(r.Apps, app) {
+			r.Apps = append(r.Apps, app)
 		}
 	}
 	slices.Sort(r.Apps)
-	slices.Sort(r.Servers)
 	r.Verdict = s.Verdict()
 	return r
 }
@@ -152,11 +145,16 @@ func Replay(r *Recording, addr string) (*Player, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
 	}
-	page, err := r.page()
+	page, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	at, err := openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
+	mux := wallMux()
+	mux.HandleFunc("GET /api/class", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(page)
+	})
+	at, err := openSite(addr, mux)
 	if err != nil {
 		return nil, err
 	}
@@ -169,18 +167,6 @@ func (p *Player) URL() string { return "http://" + p.at.addr() + "/" }
 // Close ends the player.
 func (p *Player) Close() error { return p.at.close() }
 
-// page returns the data of a recording for the page.
-func (r *Recording) page() ([]byte, error) { return json.Marshal(r.told()) }
-
-func (r *Recording) told() any {
-	return struct {
-		*Recording
-		Replay     bool     `json:"replay"`
-		Strategies []string `json:"strategies"`
-		Scenes     []string `json:"scenes"`
-	}{r, true, []string{}, []string{}}
-}
-
 var (
 	moduleImport = regexp.MustCompile(`(?m)^import [^']*'[^']*'\n`)
 	moduleExport = regexp.MustCompile(`(?m)^export `)
@@ -188,7 +174,7 @@ var (
 
 // WriteHTML writes a recording as one file that a browser opens without a server.
 func (r *Recording) WriteHTML(w io.Writer) error {
-	page, err := r.page()
+	page, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}

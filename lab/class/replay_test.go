@@ -124,7 +124,7 @@ func TestRunsAreReplayed(t *testing.T) {
 		fmt.Sprint(v.RemainingUnits, v.AcceptedUnits, v.OversoldUnits, v.LostUnits))
 	s.press(kb.End)
 	s.until("the judge's words", fmt.Sprintf(`$v("#scene") === %q`, v.Sentence.In("zh")))
-	s.until("overlaps and instances are drawn", `Number(document.body.dataset.overlap) > 0 &&
+	s.until("overlaps and instances are drawn", `document.querySelector("#back [fill*=redbar]") &&
 		["app-1", "app-2", "app-3"].every(n => $v("#back").includes(n))`)
 	s.quiet()
 }

@@ -22,9 +22,6 @@ func (c *Class) check(p *RunPlan) error {
 		return wrong("strategy", "not_listed")
 	}
 	if p.Store == "" || !slices.Contains(s.Stores, p.Store) {
-		if p.Store != "" && p.Store != "redis" && p.Store != "mysql" {
-			return wrong("store", "store")
-		}
 		p.Store = s.DefaultStore
 	}
 	for _, n := range []struct {
@@ -34,10 +31,14 @@ func (c *Class) check(p *RunPlan) error {
 		{"stock", int(p.Stock), 1, maxStock},
 		{"requests", p.Requests, 0, maxRequests},
 		{"think_ms", p.ThinkMS, 0, maxThink},
-		{"rate", p.Rate, 0, maxRate},
 		{"seconds", p.Seconds, 0, maxRated / max(1, p.Rate)},
 	} {
 		if err := within(n.field, n.value, n.least, n.most); err != nil {
+			return err
+		}
+	}
+	if p.Rate != 0 {
+		if err := within("rate", p.Rate, 1, maxRate); err != nil {
 			return err
 		}
 	}
@@ -104,9 +105,8 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	c.mu.Lock()
 	c.run, c.asking = run, begun(c.ctx)
 	c.plan, c.sent, c.left = p, 0, 0
-	open := c.ballot
 	c.mu.Unlock()
-	if open {
+	if c.voting().On {
 		_ = c.CloseVote(nil) // without hands it cannot fail
 	}
 	units := p.Stock * int64(max(1, p.Goods))
@@ -227,10 +227,9 @@ func (c *Class) leave(run int) {
 }
 
 // stateOf returns the state of a server.
-func (c *Class) stateOf(server string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.states[server]
+func (c *Class) stateOf(server string) (state string) {
+	c.look(func(s *State) { state = s.stateOf(server) })
+	return state
 }
 
 // Again repeats a request of this run with its key, as a client without a reply would.
@@ -311,15 +310,10 @@ func (c *Class) everyLab(method, path string) (err error) {
 func (c *Class) lab(app, method, path string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Second)
 	defer cancel()
-	for _, server := range c.apps {
+	for i, server := range c.apps {
 		if server.Name == app {
-			client, err := loadtest.NewClient(server.Admin, c.admin, 0)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			return client.Call(ctx, method, path, nil, nil)
+			return c.admins[i].Call(ctx, method, path, nil, nil)
 		}
 	}
-	return wrong("app", "server")
+	return wrong("app", "body")
 }

@@ -38,15 +38,20 @@ type school struct {
 }
 
 type student struct {
-	number  int
-	from    netip.Prefix // the address that joined
-	name    string
-	own     []string // requests, oldest first
-	keys    []string // the phone's key for each of them; empty: none
-	bucket  *bucket
-	streams int
+	number    int
+	from      netip.Prefix // the address that joined
+	name      string
+	own       []purchase // oldest first
+	bucket    *bucket
+	endStream context.CancelFunc
 
 	pressing sync.Mutex
+}
+
+// A purchase of a phone.
+type purchase struct {
+	req string // the request
+	key string // the phone's name for it; empty: none
 }
 
 const studentCookie = "student"
@@ -54,7 +59,7 @@ const studentCookie = "student"
 func openSchool(c *Class, addr string) (*school, error) {
 	s := &school{class: c, code: code(), students: make(map[string]*student), all: newBucket(buysAll)}
 	var err error
-	s.site, err = openSite(addr, s.mux)
+	s.site, err = openSite(addr, s.mux())
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +68,8 @@ func openSchool(c *Class, addr string) (*school, error) {
 
 func (s *school) url() string { return "http://" + s.addr() + "/join#" + s.code }
 
-func (s *school) mux(ctx context.Context) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /join", asset("join.html"))
-	for _, name := range []string{"join.css", "join.js", "words.js", "words.json", "theme.css", "icon.svg"} {
-		mux.HandleFunc("GET /"+name, asset(name))
-	}
+func (s *school) mux() http.Handler {
+	mux := pageMux("/join", "join.html", "join.css", "join.js")
 	mux.HandleFunc("POST /join", s.join)
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		if who := s.who(r); who != nil {
@@ -77,9 +78,7 @@ func (s *school) mux(ctx context.Context) http.Handler {
 		}
 		answer(w, http.StatusOK, map[string]int{"number": 0}) // not joined yet
 	})
-	mux.HandleFunc("GET /events", s.own(func(w http.ResponseWriter, r *http.Request, who *student) {
-		s.serve(ctx, w, r, who)
-	}))
+	mux.HandleFunc("GET /events", s.own(s.serve))
 	mux.HandleFunc("POST /buy", s.own(s.buy))
 	mux.HandleFunc("POST /vote", s.own(s.vote))
 	return mux
@@ -146,7 +145,7 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, map[string]int{"number": seated.number})
 		return
 	}
-	who := &student{name: in.Name, from: clientOf(r), bucket: newBucket(buysEach)}
+	who := &student{name: in.Name, from: clientOf(r), bucket: newBucket(buysEach), endStream: func() {}}
 	id := secret(16)
 	n, refusal := s.seat(who, id)
 	if refusal != nil {
@@ -211,19 +210,21 @@ func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
 	// Presses of one phone are serialised, so that the second finds the first.
 	who.pressing.Lock()
 	defer who.pressing.Unlock()
-	id := ""
 	s.mu.Lock()
-	first := slices.Index(who.keys, in.Key)
+	known := slices.Clone(who.own)
 	s.mu.Unlock()
-	if first >= 0 && in.Key != "" {
-		again := who.own[first]
-		if id = s.class.fire(shot{who: who.name, again: again, run: runOf(again)}); id != "" {
-			in.Key = "" // the first request keeps the key
-		} else {
-			who.keys[first] = "" // the run of the first is over
+	again, id := "", ""
+	for _, one := range known {
+		if in.Key != "" && one.key == in.Key {
+			again = one.req // the latest: that of an earlier run is another purchase
 		}
 	}
-	if id == "" {
+	if again != "" {
+		id = s.class.fire(shot{who: who.name, again: again, run: runOf(again)})
+	}
+	if id != "" {
+		in.Key = "" // the first request keeps the key
+	} else {
 		id = s.class.fire(shot{who: who.name})
 	}
 	if id == "" {
@@ -231,9 +232,8 @@ func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
 		return
 	}
 	s.mu.Lock()
-	who.own, who.keys = append(who.own, id), append(who.keys, in.Key)
-	old := max(0, len(who.own)-ownShown)
-	who.own, who.keys = who.own[old:], who.keys[old:]
+	who.own = append(known, purchase{id, in.Key})
+	who.own = who.own[max(0, len(who.own)-ownShown):]
 	s.mu.Unlock()
 	answer(w, http.StatusOK, map[string]int{"n": numberOf(id)})
 }
@@ -269,7 +269,7 @@ type phoneView struct {
 	About    string           `json:"about,omitempty"`
 	Asked    string           `json:"asked,omitempty"`
 	Voted    *int             `json:"voted,omitempty"`
-	Verdict  string           `json:"verdict"` // empty while a vote is open
+	Verdict  string           `json:"code"` // empty while a vote is open
 	Oversold int64            `json:"oversold"`
 	Lost     int64            `json:"lost"`
 }
@@ -288,17 +288,15 @@ type phoneBuy struct {
 
 func (s *school) viewFor(who *student) phoneView {
 	s.mu.Lock()
-	own := append([]string(nil), who.own...)
+	own := slices.Clone(who.own)
 	s.mu.Unlock()
 	v := phoneView{Number: who.number, Name: who.name, Own: map[int]phoneBuy{}}
 	s.class.look(func(state *State) {
 		verdict := state.Verdict()
 		v.Run = state.run
-		if p := state.plans[state.run].Plan; p != nil {
-			v.Strategy, v.Scene = p.Strategy, p.Scene
-		}
-		for _, id := range own {
-			if t := state.token(id); t != nil {
+		v.Strategy, v.Scene = state.plan().Strategy, state.plan().Scene
+		for _, one := range own {
+			if t := state.token(one.req); t != nil {
 				v.Own[t.N] = phoneBuy{
 					t.Phase, t.Read, t.Wrote, t.Outcome, t.Twin, state.names(t.With), t.Replayed,
 				}
@@ -307,53 +305,22 @@ func (s *school) viewFor(who *student) phoneView {
 		v.Verdict, v.Oversold, v.Lost = verdict.Code, verdict.Oversold, verdict.Lost
 		v.Known, v.Initial, v.Written, v.Sold = verdict.Known, verdict.Initial, verdict.Written, verdict.Sold
 	})
-	var question Question
-	v.Voting, v.Voted, question = s.class.ballotOf(who.number)
-	if v.About, v.Asked = question.About, question.Asked; v.Voting {
+	v.Voted = s.class.voteOf(who.number)
+	vote := s.class.voting()
+	if v.Voting, v.About, v.Asked = vote.On, vote.About, vote.Asked; v.Voting {
 		v.Verdict, v.Oversold, v.Lost, v.Known = "", 0, 0, false // they would answer the question
 	}
 	return v
 }
 
-// serve streams a phone's view, at most twice a second. A phone has one stream.
-func (s *school) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, who *student) {
+// serve streams a phone's view, at most twice a second. A phone has one stream: a new one ends the one before, of which
+// phones do not tell that it has ended.
+func (s *school) serve(w http.ResponseWriter, r *http.Request, who *student) {
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
 	s.mu.Lock()
-	who.streams++
-	mine := who.streams
+	who.endStream()
+	who.endStream = end
 	s.mu.Unlock()
-	send := stream(w)
-	ticker := time.NewTicker(schoolEvery)
-	defer ticker.Stop()
-	for {
-		s.class.board.mu.Lock()
-		changed := s.class.changed
-		s.class.board.mu.Unlock()
-		if !send(s.viewFor(who)) {
-			return
-		}
-		said := time.Now()
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-r.Context().Done():
-				return
-			case <-ticker.C:
-			}
-			s.mu.Lock()
-			newer := who.streams != mine
-			s.mu.Unlock()
-			if newer {
-				return
-			}
-			select {
-			case <-changed:
-				waiting = false
-			default:
-				if time.Since(said) > 15*time.Second {
-					waiting = false
-				}
-			}
-		}
-	}
+	s.class.stream(w, r.WithContext(ctx), schoolEvery, func() any { return s.viewFor(who) })
 }

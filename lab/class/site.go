@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +15,22 @@ import (
 
 //go:embed page
 var pages embed.FS
+
+// pageMux serves a page at a path, with its own files and those of all pages.
+func pageMux(at string, names ...string) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+at, asset(names[0]))
+	for _, name := range append(names[1:], "words.js", "words.json", "theme.css", "icon.svg") {
+		mux.HandleFunc("GET /"+name, asset(name))
+	}
+	return mux
+}
+
+// wallMux serves the page of the wall. It is public: what it shows and does is not.
+func wallMux() *http.ServeMux {
+	return pageMux("/{$}",
+		"wall.html", "wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js")
+}
 
 // asset serves a part of a page.
 func asset(name string) http.HandlerFunc {
@@ -34,15 +49,7 @@ func pageFile(name string) ([]byte, error) {
 	if name == "words.json" {
 		return wordsJSON()
 	}
-	return fs.ReadFile(pageFiles(), name)
-}
-
-func pageFiles() fs.FS {
-	files, err := fs.Sub(pages, "page")
-	if err != nil {
-		panic(err) // the file is embedded
-	}
-	return files
+	return pages.ReadFile("page/" + name)
 }
 
 // A site is a listener with the pages on it.
@@ -57,8 +64,8 @@ type site struct {
 
 func (s *site) addr() string { return s.host }
 
-// openSite listens and serves. mux returns the handler, whose streams must end with ctx.
-func openSite(addr string, mux func(ctx context.Context) http.Handler) (*site, error) {
+// openSite listens and serves. Streams end with the contexts of their requests.
+func openSite(addr string, handler http.Handler) (*site, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -67,7 +74,7 @@ func openSite(addr string, mux func(ctx context.Context) http.Handler) (*site, e
 	hosts, first := hostsOf(l)
 	s := &site{listener: l, host: first, served: make(chan struct{}), end: end}
 	s.server = &http.Server{
-		Handler: guard(hosts, mux(ctx)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: guard(hosts, handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
@@ -99,10 +106,11 @@ func (c *Class) listen() (err error) {
 	if err := checkLoopback(addr); err != nil {
 		return err
 	}
-	if c.wall, err = openSite(addr, c.wallMux); err != nil {
+	token := secret(16)
+	if c.wall, err = openSite(addr, c.ownMux(token)); err != nil {
 		return err
 	}
-	c.wall.token = secret(16)
+	c.wall.token = token
 	if c.o.Bind != "" {
 		c.school, err = openSchool(c, c.o.Bind)
 	}
@@ -117,43 +125,17 @@ func checkLoopback(addr string) error {
 	return nil
 }
 
-// wallAssets are the parts of the page.
-func wallAssets() []string {
-	return []string{
-		"wall.css", "wall.js", "store.js", "pens.js", "picture.js", "chart.js", "player.js", "words.js", "words.json",
-		"theme.css", "icon.svg",
-	}
-}
-
-// pageMux serves the page and its data. It needs no token, because there is nothing to control.
-func pageMux(about []byte) *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", asset("wall.html"))
-	for _, name := range wallAssets() {
-		mux.HandleFunc("GET /"+name, asset(name))
-	}
-	mux.HandleFunc("GET /api/class", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(about)
-	})
-	return mux
-}
-
 // wallCookie is the name of the wall's cookie.
 const wallCookie = "wall"
 
-// wallMux returns the handler of the wall. The page and its parts are public. Frames and controls need a cookie, which
-// the page gets for the token in the fragment of the address. Browsers do not send the fragment.
-func (c *Class) wallMux(ctx context.Context) http.Handler {
+// ownMux serves the wall of the class. Frames and controls need a cookie, which the page gets for the token in the
+// fragment of the address. Browsers do not send the fragment.
+func (c *Class) ownMux(token string) http.Handler {
 	session := secret(16)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", asset("wall.html"))
-	for _, name := range wallAssets() {
-		mux.HandleFunc("GET /"+name, asset(name))
-	}
+	mux := wallMux()
 	mux.HandleFunc("POST /api/enter", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Token string }
-		if !decode(r, &in) || !same(c.wall.token, in.Token) {
+		if !decode(r, &in) || !same(token, in.Token) {
 			refuse(w, http.StatusUnauthorized, "token")
 			return
 		}
@@ -176,7 +158,7 @@ func (c *Class) wallMux(ctx context.Context) http.Handler {
 	mux.HandleFunc("GET /api/join.svg", own(c.joinPicture))
 	mux.HandleFunc("GET /api/replay", own(c.replay))
 	mux.HandleFunc("GET /api/replay.html", own(c.export))
-	mux.HandleFunc("GET /api/stream", own(func(w http.ResponseWriter, r *http.Request) { c.serveFrames(ctx, w, r) }))
+	mux.HandleFunc("GET /api/stream", own(c.serveFrames))
 	mux.HandleFunc("POST /api/do", own(c.serveDo))
 	return mux
 }
@@ -200,7 +182,7 @@ func (c *Class) kept(w http.ResponseWriter) *Recording {
 // replay replies with the current run's data for the player.
 func (c *Class) replay(w http.ResponseWriter, _ *http.Request) {
 	if r := c.kept(w); r != nil {
-		answer(w, http.StatusOK, r.told())
+		answer(w, http.StatusOK, r)
 	}
 }
 
@@ -286,15 +268,7 @@ func (c *Class) do(o order) error {
 	switch o.Do {
 	case "fire":
 		if o.Plan == nil {
-			return wrong("plan", "plan")
-		}
-		return c.Fire(*o.Plan)
-	case "rate":
-		if o.Plan == nil {
-			return wrong("plan", "plan")
-		}
-		if err := within("rate", o.Plan.Rate, 1, maxRate); err != nil {
-			return err
+			return wrong("plan", "body")
 		}
 		return c.Fire(*o.Plan)
 	case "stop":
@@ -310,7 +284,7 @@ func (c *Class) do(o order) error {
 		return c.Play(o.Scene)
 	case "hold":
 		if !strings.Contains(","+everyPoint+",after_unlock,", ","+o.Point+",") || strings.Contains(o.Point, ",") {
-			return wrong("point", "point")
+			return wrong("point", "body")
 		}
 		return c.Hold(o.Req, o.Point)
 	case "go":
@@ -333,5 +307,5 @@ func (c *Class) do(o order) error {
 		c.Auto(o.On)
 		return nil
 	}
-	return wrong("do", "do")
+	return wrong("do", "body")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 )
@@ -14,32 +13,24 @@ import (
 //
 // It is not safe for concurrent use.
 type State struct {
-	run     int
-	plans   map[int]RunEvent         // by run
-	reqs    map[string]*request      // of this run
-	latest  map[string]RunEvent      // latest event of each single-valued kind, by name
-	stocks  map[int][]stockLook      // of this and later runs, by number
-	faults  map[string][]RunEvent    // standing events of each server, by number
-	dropped map[int]map[place]uint64 // by run, how many steps
-	leases  []RunEvent               // leased and freed, by number
+	latest map[string]RunEvent   // latest event of each single-valued kind that belongs to no run, by kind
+	faults map[string][]RunEvent // standing events of each server, by number
+	most   int                   // how many of the latest requests are drawn
 
-	last   int   // the largest number of a request
-	summed *sums // of reqs; nil: an event has come since
-	most   int   // how many of the latest requests are drawn
+	run     int
+	reqs    map[string]*request
+	ofRun   map[string]RunEvent // latest event of each single-valued kind, by kind
+	known   RunEvent            // latest reading of the stock that has succeeded
+	dropped map[place]uint64    // how many steps
+	leases  []RunEvent          // leased and freed, by number
+	last    int                 // the largest number of a request
+	summed  *sums               // of reqs; nil: an event has come since
 }
 
 type place struct {
 	from string
 	boot int64
 	seq  uint64
-}
-
-// A stockLook is one reading of the stock.
-type stockLook struct {
-	at      int64
-	seq     uint64
-	counted bool
-	StockSeen
 }
 
 // A request has the events of one request and its token.
@@ -60,17 +51,15 @@ type drawnAs struct {
 
 // NewState returns the State before the first event.
 func NewState() *State {
-	s := &State{
-		plans: make(map[int]RunEvent), latest: make(map[string]RunEvent), stocks: make(map[int][]stockLook),
-		faults: make(map[string][]RunEvent), dropped: make(map[int]map[place]uint64), most: drawnLatest,
-	}
-	s.forget()
+	s := &State{latest: make(map[string]RunEvent), faults: make(map[string][]RunEvent), most: drawnLatest}
+	s.begin(0)
 	return s
 }
 
-// forget begins a run without requests.
-func (s *State) forget() {
-	s.reqs, s.leases, s.last, s.summed = make(map[string]*request), nil, 0, nil
+// begin begins a run without events.
+func (s *State) begin(run int) {
+	s.run, s.reqs, s.ofRun, s.known = run, make(map[string]*request), make(map[string]RunEvent), RunEvent{}
+	s.dropped, s.leases, s.last, s.summed = make(map[place]uint64), nil, 0, nil
 }
 
 // Apply adds an event.
@@ -82,27 +71,24 @@ func (s *State) Apply(e RunEvent) {
 	if run > 0 && run < s.run {
 		return // of an earlier run
 	}
-	s.advance(run)
+	if run > s.run {
+		s.begin(run)
+	}
 	switch e.Kind {
-	case runBegan:
-		s.plans[e.Run] = e
-	case stockSeen:
-		seen := stockLook{e.At, e.Seq, e.counted, *e.Stock}
-		s.stocks[e.Run] = insert(s.stocks[e.Run], seen, func(a, b stockLook) int { return cmp.Compare(a.seq, b.seq) })
 	case standing:
 		s.faults[e.Server] = insert(s.faults[e.Server], e, bySource)
 	case gap:
-		if s.dropped[e.Run] == nil {
-			s.dropped[e.Run] = make(map[place]uint64)
-		}
-		s.dropped[e.Run][place{e.From, e.Boot, e.Seq}] = e.Count
+		s.dropped[place{e.From, e.Boot, e.Seq}] = e.Count
 	case leased, freed:
 		if run > 0 {
 			s.leases = insert(s.leases, e, bySource)
 		}
-	case pausing, voting, crowd, allFired, rating, judged, stopped, autoPlay, queued, answersOf:
-		if old, ok := s.latest[e.Kind]; !ok || old.Seq < e.Seq {
-			s.latest[e.Kind] = e
+	case pausing, voting, crowd, autoPlay:
+		keepLatest(s.latest, e)
+	case runBegan, stockSeen, allFired, rating, judged, stopped, queued, answersOf:
+		keepLatest(s.ofRun, e)
+		if e.Kind == stockSeen && e.Stock.Known && e.Seq > s.known.Seq {
+			s.known = e
 		}
 	default:
 		if run > 0 {
@@ -111,16 +97,37 @@ func (s *State) Apply(e RunEvent) {
 	}
 }
 
-// advance drops the data of earlier runs.
-func (s *State) advance(run int) {
-	if run <= s.run {
-		return
+func keepLatest(of map[string]RunEvent, e RunEvent) {
+	if old, ok := of[e.Kind]; !ok || old.Seq < e.Seq {
+		of[e.Kind] = e
 	}
-	s.run = run
-	s.forget()
-	maps.DeleteFunc(s.plans, func(n int, _ RunEvent) bool { return n < run })
-	maps.DeleteFunc(s.stocks, func(n int, _ []stockLook) bool { return n < run })
-	maps.DeleteFunc(s.dropped, func(n int, _ map[place]uint64) bool { return n < run })
+}
+
+// plan returns the plan of the run. It is empty before the first.
+func (s *State) plan() RunPlan {
+	if began, ok := s.ofRun[runBegan]; ok {
+		return *began.Plan
+	}
+	return RunPlan{}
+}
+
+// has reports whether an event of a kind has come in this run.
+func (s *State) has(kind string) bool { _, ok := s.ofRun[kind]; return ok }
+
+// stateOf returns the state of a server.
+func (s *State) stateOf(server string) string {
+	if list := s.faults[server]; len(list) > 0 {
+		return list[len(list)-1].State
+	}
+	return ""
+}
+
+// standing returns the latest state of each server.
+func (s *State) standing() (list []RunEvent) {
+	for _, name := range slices.Sorted(maps.Keys(s.faults)) {
+		list = append(list, s.faults[name][len(s.faults[name])-1])
+	}
+	return list
 }
 
 // change adds an event of a request.
@@ -300,7 +307,7 @@ type token struct {
 	Read    *int64 `json:"read,omitempty"`
 	Wrote   *int64 `json:"wrote,omitempty"`
 	Fence   int    `json:"fence,omitempty"`   // rank of the fencing token in the run: 1 is the smallest
-	Digits  string `json:"digits,omitempty"`  // the fencing token itself
+	Digits  string `json:"-"`                 // the fencing token itself
 	Point   string `json:"point,omitempty"`   // the pause point at which it waits
 	Outcome string `json:"outcome,omitempty"` // in phase done
 	// Replayed is true if the reply repeats that to an earlier request with the same Idempotency-Key; nothing was sold.
@@ -443,7 +450,6 @@ func (s *State) View() View {
 		}
 	}
 	drawn := s.drawn()
-	window := int64(math.MaxInt64)
 	for id, r := range drawn {
 		t := s.token(id)
 		if as := (drawnAs{t, t.Fence, t.Than, len(s.sums().sellers[t.version])}); as != r.as {
@@ -451,12 +457,8 @@ func (s *State) View() View {
 			r.text, r.as = v["t:"+id], as
 		}
 		v["t:"+id] = r.text
-		if r.seen.Fired > 0 {
-			window = min(window, r.seen.Fired)
-		}
 	}
 	if len(drawn) < len(s.reqs) {
-		put("window", window)
 		put("drawn_last", map[string]int{"n": len(drawn), "of": len(s.reqs)})
 	}
 	put("run", s.runView())
@@ -467,7 +469,7 @@ func (s *State) View() View {
 		}
 	}
 	for _, kind := range []string{rating, stopped, queued, answersOf} {
-		if e, ok := s.latest[kind]; ok && e.Run == s.run {
+		if e, ok := s.ofRun[kind]; ok {
 			put(kind, e)
 		}
 	}
@@ -479,7 +481,6 @@ func (s *State) View() View {
 		put("leases", leases)
 	}
 	for name, list := range s.faults {
-		put("server:"+name, list[len(list)-1].State)
 		put("faults:"+name, s.bands(list))
 	}
 	return v
@@ -487,7 +488,7 @@ func (s *State) View() View {
 
 // runView returns the plan of the run, and when it began.
 func (s *State) runView() any {
-	began := s.plans[s.run]
+	began := s.ofRun[runBegan]
 	return struct {
 		N    int      `json:"n"`
 		At   int64    `json:"at"`
@@ -513,7 +514,7 @@ func (s *State) bands(list []RunEvent) []band {
 		if i+1 < len(list) {
 			b.To = list[i+1].At
 		}
-		if b.To == 0 || b.To > s.plans[s.run].At {
+		if b.To == 0 || b.To > s.ofRun[runBegan].At {
 			bands = append(bands, b)
 		}
 	}

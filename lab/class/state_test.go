@@ -1,7 +1,6 @@
 package class
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -75,17 +74,12 @@ func interleave(r *rand.Rand, sources map[string][]RunEvent) (merged []RunEvent)
 	return merged
 }
 
-func show(t testing.TB, events []RunEvent) string {
-	t.Helper()
+func show(events []RunEvent) string {
 	s := NewState()
 	for _, e := range events {
 		s.Apply(e)
 	}
-	text, err := json.Marshal(s.View())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return fmt.Sprintf("%s", s.View())
 }
 
 // Instances tell at their own pace, and a page must not show another run for that.
@@ -95,13 +89,13 @@ func FuzzAnyInterleavingShowsTheSame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		sources := recorded()
-		want := show(t, interleave(rand.New(rand.NewPCG(1, 1)), sources))
+		want := show(interleave(rand.New(rand.NewPCG(1, 1)), sources))
 		merged := interleave(rand.New(rand.NewPCG(seed, seed)), sources)
-		if got := show(t, merged); got != want {
+		if got := show(merged); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		// An event that comes twice, after a connection was lost, changes nothing.
-		if got := show(t, append(merged, merged[len(merged)/3:]...)); got != want {
+		if got := show(append(merged, merged[len(merged)/3:]...)); got != want {
 			t.Errorf("with events told twice\ngot  %s\nwant %s", got, want)
 		}
 	})
@@ -145,14 +139,6 @@ func TestALateStepOfAnEarlierRunIsNotShown(t *testing.T) {
 	}
 }
 
-func viewOf(events []RunEvent) string {
-	s := NewState()
-	for _, e := range events {
-		s.Apply(e)
-	}
-	return fmt.Sprintf("%s", s.View())
-}
-
 // What the wall says of a run: by the store, and only when it was asked after the last reply.
 func TestVerdicts(t *testing.T) {
 	for _, row := range []struct {
@@ -184,30 +170,6 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A page that is too slow misses frames, and gets one with everything as soon as it takes one again.
-func TestASlowPageGetsEverything(t *testing.T) {
-	a := newAudience()
-	r := a.join()
-	set := func(n int) { a.see(View{"a": []byte(fmt.Sprint(n)), "b": []byte("1")}) }
-	for n := range 2 * framesAhead {
-		set(n)
-	}
-	if a.missed == 0 {
-		t.Error("frames that nobody took are not counted")
-	}
-	for range framesAhead {
-		<-r.queue
-	}
-	set(1000)
-	if f := <-r.queue; string(f.Set["a"]) != "1000" || string(f.Set["b"]) != "1" || f.Set[""] == nil {
-		t.Errorf("after frames were missed it gets %s", f.Set)
-	}
-	set(1001)
-	if f := <-r.queue; string(f.Set["a"]) != "1001" || len(f.Set) != 1 {
-		t.Errorf("and then %s", f.Set)
-	}
-}
-
 // A page that has the frames has the view, whatever was in between, and when the next run begins.
 func TestFramesAddUp(t *testing.T) {
 	s, shown, page := NewState(), View{}, View{}
@@ -222,7 +184,7 @@ func TestFramesAddUp(t *testing.T) {
 			}
 		}
 		shown = view
-		if got, want := fmt.Sprintf("%s", page), viewOf(append(events, next)[:i+1]); got != want {
+		if got, want := fmt.Sprintf("%s", page), show(append(events, next)[:i+1]); got != want {
 			t.Fatalf("the page has %s\nwant %s", got, want)
 		}
 	}

@@ -20,7 +20,7 @@ type WallVerdict struct {
 // Verdict returns the verdict of a load's judge, or else that derived from the stock.
 func (s *State) Verdict() WallVerdict {
 	v := WallVerdict{Open: s.sums().unanswered, Collisions: s.sums().collisions}
-	for _, n := range s.dropped[s.run] {
+	for _, n := range s.dropped {
 		v.Dropped += n
 	}
 	s.compare(&v)
@@ -51,35 +51,23 @@ func (s *State) shownVerdict() any {
 }
 
 // judged returns the verdict of a load's judge, or nil.
-func (s *State) judged() *loadtest.Verdict {
-	if e := s.latest[judged]; e.Run == s.run {
-		return e.judge
-	}
-	return nil
-}
+func (s *State) judged() *loadtest.Verdict { return s.ofRun[judged].judge }
 
 // compare compares the stock with the orders. While the store cannot be read, its last reading counts.
 func (s *State) compare(v *WallVerdict) {
-	seen := s.stocks[s.run]
-	for i := len(seen) - 1; i >= 0; i-- {
-		if stock := seen[i].StockSeen; stock.Known {
-			v.Initial, v.Written, v.Sold = stock.Initial, stock.Written, stock.Sold
-			break
-		}
+	if stock := s.known.Stock; stock != nil {
+		v.Initial, v.Written, v.Sold = stock.Initial, stock.Written, stock.Sold
 	}
-	var last stockLook
-	if len(seen) > 0 {
-		last = seen[len(seen)-1]
-	}
-	v.Known = last.Known
+	last := s.ofRun[stockSeen]
+	v.Known = last.Stock != nil && last.Stock.Known
 	v.Truth = v.Initial - v.Sold
 	v.Oversold = max(0, v.Sold-v.Initial)
 	v.Lost = v.Written + v.Sold - v.Initial
 	if last.counted {
 		v.Lost = max(0, v.Lost) // the reply to a written sale may not have arrived
 	}
-	over := s.latest[allFired].Run == s.run && v.Open == 0
-	settled := len(seen) > 0 && s.latest[allFired].Seq < last.seq
+	over := s.has(allFired) && v.Open == 0
+	settled := s.ofRun[allFired].Seq < last.Seq
 	switch {
 	case s.run == 0:
 		v.Code = "idle"

@@ -37,59 +37,60 @@ func (c *Class) Ask(q Question) error {
 		return err
 	}
 	c.mu.Lock()
-	c.votes, c.question, c.ballot = make(map[int]int), q, true
-	e := c.voted(make([]int, choices))
-	c.mu.Unlock()
-	c.note(e)
+	defer c.mu.Unlock()
+	c.votes = make(map[int]int)
+	c.noteVotes(RunEvent{On: true, About: q.About, Asked: q.Asked}, nil)
 	return nil
 }
 
 // CloseVote closes the vote. To the votes of the phones it adds the hands that the teacher has counted, by choice.
 func (c *Class) CloseVote(hands []int) error {
-	hands = append(hands, make([]int, choices)...)[:choices]
 	for _, n := range hands {
 		if err := within("hands", n, 0, maxHands); err != nil {
 			return err
 		}
 	}
 	c.mu.Lock()
-	c.ballot = false
-	e := c.voted(hands)
-	c.mu.Unlock()
-	c.note(e)
+	defer c.mu.Unlock()
+	closed := c.voting()
+	closed.On = false
+	c.noteVotes(closed, hands)
 	return nil
 }
 
-// voted returns the event of the vote as it is now. c.mu must be held.
-func (c *Class) voted(hands []int) RunEvent {
-	counts := slices.Clone(hands)
+// noteVotes records the vote with the counts as they are now. c.mu must be held.
+func (c *Class) noteVotes(vote RunEvent, hands []int) {
+	vote.Kind, vote.Votes = voting, append(slices.Clone(hands), make([]int, choices)...)[:choices]
 	for _, choice := range c.votes {
-		counts[choice]++
+		vote.Votes[choice]++
 	}
-	return RunEvent{Kind: voting, On: c.ballot, Votes: counts, About: c.question.About, Asked: c.question.Asked}
+	c.note(vote)
+}
+
+// voting returns the event of the latest vote.
+func (c *Class) voting() (vote RunEvent) {
+	c.look(func(s *State) { vote = s.latest[voting] })
+	return vote
 }
 
 // cast records or changes the vote of a student. It returns false if the vote is closed.
 func (c *Class) cast(student, choice int) bool {
 	c.mu.Lock()
-	on := c.ballot
-	if on {
+	defer c.mu.Unlock()
+	vote := c.voting()
+	if vote.On {
 		c.votes[student] = choice
+		c.noteVotes(vote, nil)
 	}
-	e := c.voted(make([]int, choices))
-	c.mu.Unlock()
-	if on {
-		c.note(e)
-	}
-	return on
+	return vote.On
 }
 
-// ballotOf reports whether the vote is open, and returns a student's vote and the question.
-func (c *Class) ballotOf(student int) (on bool, choice *int, asked Question) {
+// voteOf returns a student's vote, if there is one.
+func (c *Class) voteOf(student int) (choice *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v, ok := c.votes[student]; ok {
 		choice = &v
 	}
-	return c.ballot, choice, c.question
+	return choice
 }

@@ -15,7 +15,7 @@ func stepsOfApp(name, admin, token string, tell func(RunEvent)) *lab.Steps {
 		e.Seq, e.Kind, e.Req, e.SKU = s.Number, s.Kind, s.RequestID, s.SKU
 		e.Read, e.Remaining, e.Version, e.Epoch, e.Segment = s.Read, s.Remaining, s.Version, s.Epoch, s.Segment
 		e.Fence, e.Point, e.Outcome, e.Replayed = s.Fence, s.Point, s.Outcome, s.Replayed
-		e.Batch, e.Size = s.Batch, s.BatchSize
+		e.Batch = s.Batch
 		tell(e)
 	}}
 }

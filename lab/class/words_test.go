@@ -33,12 +33,12 @@ func TestWords(t *testing.T) {
 		want = append(want, "count_"+key)
 	}
 	asked := regexp.MustCompile(`(?:data-t|data-hint|data-label)="(\w+)"|\bt\('(\w+)'`)
-	pages, err := fs.Glob(pageFiles(), "*")
+	names, err := fs.Glob(pages, "page/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range pages {
-		text, err := fs.ReadFile(pageFiles(), name)
+	for _, name := range names {
+		text, err := pages.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,13 +20,11 @@ import (
 
 // A Speaker says how a function or method says a text: At is the index of the key among its arguments, and Under what
 // comes before it in the catalogue, if anything. Several functions of one name may have several of these. The arguments
-// after the key are the pairs of Say, unless it is Bare. If it is Literal, the key must stand in the call, or be passed
-// on from a variable or a field named reason.
+// after the key are the pairs of Say, unless it is Bare.
 type Speaker struct {
-	At      int
-	Under   []string
-	Bare    bool
-	Literal bool
+	At    int
+	Under []string
+	Bare  bool
 }
 
 // Said checks the package in a folder against a catalogue: each call of a speaker, by name, with a literal key has a
@@ -49,9 +47,6 @@ func Said(t *testing.T, book words.Phrasebook, folder string, speakers map[strin
 			}
 			key, is := literal(call.Args[speaker.At])
 			if !is || key == "" {
-				if speaker.Literal && !passesOn(call.Args[speaker.At]) {
-					t.Errorf("%s: the key of %s is no literal", file.at(call), name(call))
-				}
 				return true
 			}
 			at := slices.IndexFunc(speaker.Under, func(under string) bool { return texts[under+key] != words.Text{} })
@@ -60,7 +55,7 @@ func Said(t *testing.T, book words.Phrasebook, folder string, speakers map[strin
 			}
 			said = append(said, key)
 			text, ok := texts[key]
-			if !ok || speaker.Literal && at < 0 {
+			if !ok {
 				t.Errorf("%s: there is no text %q", file.at(call), key)
 				return true
 			}
@@ -80,17 +75,6 @@ func Said(t *testing.T, book words.Phrasebook, folder string, speakers map[strin
 		})
 	}
 	return said
-}
-
-// passesOn reports whether a key was given by another call, which is checked itself.
-func passesOn(key ast.Expr) bool {
-	switch key := key.(type) {
-	case *ast.Ident:
-		return key.Name == "reason"
-	case *ast.SelectorExpr:
-		return key.Sel.Name == "Reason"
-	}
-	return false
 }
 
 // Catalogue checks a catalogue against the package in the current folder, as Said does, and that each text is said.

@@ -1,6 +1,6 @@
 // The chart below the picture: who was inside when, or how much each event of a server did, or the answers of a vote.
 import { t } from './words.js'
-import { badge, bar, key, outline, path, rect, say, stroke, wideOf } from './pens.js'
+import { badge, bar, circle, good, outline, path, rect, say, stroke, wideOf } from './pens.js'
 
 const chart = { left: 20, right: 992, top: 516, bottom: 664 }
 
@@ -20,7 +20,7 @@ function frame(title, legend = []) {
 }
 
 const marks = {
-  read: (x, y) => `<circle cx="${x}" cy="${y}" r="9" fill="var(--paper)" stroke="var(--ink)" stroke-width="4"/>`,
+  read: (x, y) => circle(x, y, 9, { fill: 'var(--paper)', stroke: 'var(--ink)', 'stroke-width': 4 }),
   write: (x, y) => bar(x - 9, y - 9, 18, 18, 'var(--ink)', { stroke: 'var(--paper)', 'stroke-width': 2 }),
   refused: (x, y) => badge('no', x, y, 14),
   killed: (x, y) => badge('dead', x, y, 15),
@@ -82,7 +82,8 @@ export function timeline(m) {
   const flags = few ? m.leases.filter((l) => l.over && l.expired) : []
   const legend = [...(few || m.goods ? ['read', 'write'] : []), ...(found.length ? ['both'] : []),
     ...(few && m.shared ? ['waits'] : [])]
-  let out = frame(t('holds'), flags.length ? [] : legend)
+  const covered = flags.some((l) => x(l.over) < chart.left + 260)
+  let out = frame(covered ? '' : t('holds'), flags.length ? [] : legend)
   const step = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((s) => whole / 1e6 / s <= 9) ?? 1000
   for (let s = 0; s * 1e6 <= whole; s += step) {
     const at = x(from + s * 1e6)
@@ -101,12 +102,12 @@ export function timeline(m) {
   const over = m.zookeeper ? 'session_over' : 'lease_over'
   for (const l of flags) out += flagAt(x(l.over), bottom, t(over, { who: m.nameOf(l.req) }))
   if (m.running) out += stroke(x(now), top, x(now), bottom, 'var(--ink)', 3)
-  return { markup: out, overlap: found.reduce((sum, o) => sum + o.to - o.from, 0) / 1e6 }
+  return out
 }
 
 function headOf(row, y, size) {
   const x = chart.left + 33
-  if (row.good !== undefined) return key(row.good, x - 10, y, Math.min(11, size / 3), false)
+  if (row.good !== undefined) return good(row.good, x, y, Math.min(11, size / 3), false)
   const shape = path(outline(row.app, x - size / 2, y - size / 2, size, size), 'box waits')
   return row.one ? shape + say(x, y + 8, Math.min(26, Math.max(20, size - 6)), row.one.name, 'm') : shape
 }

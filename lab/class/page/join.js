@@ -1,29 +1,11 @@
 // The students' page: a name, one button, the results, and a vote.
-import { language, load, other, outcome, t } from './words.js'
+import { listed, load, other, outcome, post, t, verdictOf } from './words.js'
 
 const at = (id) => document.getElementById(id)
 let view = null
 let source = null
 
-async function post(path, body) {
-  const res = await fetch(path, {
-    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body ?? {}),
-  })
-  return { ok: res.ok, body: await res.json().catch(() => ({})) }
-}
-
 const say = (text) => { at('say').textContent = text }
-
-const refused = ({ said }) => say(said?.[language()] ?? t('reason_failed'))
-
-/** The verdict of the run, as on the wall. */
-function verdict() {
-  if (view.verdict !== 'race') return t(view.verdict)
-  const parts = [
-    view.oversold > 0 && t('race_oversold', { n: view.oversold }), view.lost > 0 && t('race_lost', { n: view.lost }),
-  ]
-  return `${t('race')} ${parts.filter(Boolean).join(language() === 'zh' ? '，' : ', ')}`
-}
 
 function show() {
   at('enter').hidden = view !== null
@@ -33,8 +15,8 @@ function show() {
   at('buy').disabled = view.run === 0
   at('run').textContent = view.run === 0 ? '' : [view.scene && t(`scene_${view.scene}`), view.strategy,
     view.known && t('stock_left', { n: view.written, of: view.initial, sold: view.sold })].filter(Boolean).join(' · ')
-  at('verdict').textContent = view.voting ? t('verdict_hidden') : view.run === 0 ? '' : verdict()
-  at('verdict').className = view.verdict
+  at('verdict').textContent = view.voting ? t('verdict_hidden') : view.run === 0 ? '' : verdictOf(view)
+  at('verdict').className = view.code
   at('vote-about').textContent = view.about ? t('vote_about', { run: t(`scene_${view.about}`) }) : t('vote_about_next')
   at('vote-question').textContent = view.asked || t(view.about ? `ask_${view.about}` : 'question')
   at('ballot').hidden = !view.voting
@@ -46,7 +28,7 @@ function show() {
     const sold = done && buy.outcome === 'accepted'
     li.className = sold ? (buy.twin ? 'twin' : 'sold') : ''
     const text = sold && buy.replayed ? t('buy_replayed') : sold ? t(buy.twin ? 'buy_twin' : 'buy_sold', {
-      read: buy.read, wrote: buy.wrote, with: (buy.with ?? []).join(language() === 'zh' ? '、' : ', ') })
+      read: buy.read, wrote: buy.wrote, with: listed(buy.with ?? [], '、') })
       : done ? outcome(buy.outcome) : t('buy_wait')
     li.textContent = `#${n} ${text}`
     return li
@@ -76,10 +58,9 @@ async function look() {
 
 at('enter').addEventListener('submit', async (e) => {
   e.preventDefault()
-  const r = await post('join', { code: at('code').value || location.hash.slice(1), name: at('name').value })
-  if (!r.ok) return refused(r.body)
-  say('')
-  await look()
+  const { why } = await post('join', { code: at('code').value || location.hash.slice(1), name: at('name').value })
+  say(why)
+  if (!why) await look()
 })
 // Each purchase has a key. A second press before the reply, or within a second, repeats the key, so that the shop
 // replies as before and sells nothing more.
@@ -97,13 +78,9 @@ function purchased() {
 
 at('buy').addEventListener('click', async () => {
   const it = purchased()
-  const r = await post('buy', { key: it.key })
-  if (r.ok) {
-    it.n ??= r.body.n
-    say('')
-  } else {
-    refused(r.body)
-  }
+  const { reply, why } = await post('buy', { key: it.key })
+  say(why)
+  if (!why) it.n ??= reply.n
 })
 at('language').addEventListener('click', () => {
   other()
@@ -122,8 +99,7 @@ for (let i = 0; i < 3; i++) {
   b.dataset.t = `choice_${i}`
   b.textContent = t(b.dataset.t)
   b.addEventListener('click', async () => {
-    const r = await post('vote', { choice: i })
-    if (!r.ok) refused(r.body)
+    say((await post('vote', { choice: i })).why)
   })
   at('choices').append(b)
 }

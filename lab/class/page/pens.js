@@ -14,6 +14,7 @@ export const bar = (x, y, width, height, fill, more = {}) =>
 export const stroke = (x1, y1, x2, y2, colour, width, more = {}) =>
   mark('line', { x1, y1, x2, y2, stroke: colour, 'stroke-width': width, ...more })
 export const path = (d, look, more = {}) => mark('path', { d, ...(look ? { class: look } : { fill: 'none' }), ...more })
+export const circle = (x, y, r, more) => mark('circle', { cx: x, cy: y, r, ...more })
 export const say = (x, y, size, words, look = '') => mark('text', { x, y, 'font-size': size, class: look }, words)
 
 /** The width of words in pixels: to measure them would cost a layout. */
@@ -46,8 +47,8 @@ const signs = {
 export function badge(kind, x, y, r) {
   const [colour, draw] = signs[kind]
   const dial = kind === 'late'
-    ? mark('circle', { cx: x, cy: y, r: r * 0.72, fill: 'none', stroke: 'var(--paper)', 'stroke-width': r * 0.12 }) : ''
-  return mark('circle', { cx: x, cy: y, r, fill: `var(${colour})`, stroke: 'var(--paper)', 'stroke-width': 3 }) + dial +
+    ? circle(x, y, r * 0.72, { fill: 'none', stroke: 'var(--paper)', 'stroke-width': r * 0.12 }) : ''
+  return circle(x, y, r, { fill: `var(${colour})`, stroke: 'var(--paper)', 'stroke-width': 3 }) + dial +
     path(draw(r * 0.48), '', {
       transform: `translate(${x} ${y})`, stroke: 'var(--paper)', 'stroke-width': r * 0.26, 'stroke-linecap': 'round',
       'stroke-linejoin': 'round',
@@ -60,21 +61,26 @@ export function fence(n, x, y, r = 27) {
   return path(`M${[0, 1, 2, 3, 4, 5].map(at).join('L')}Z`, 'plate') + say(x, y + r * 0.42, r * 1.2, n, 'm on-ink')
 }
 
-const bows = [['--blue', 'o', 'P'], ['--violet', 's', 'Q'], ['--green', 't', 'R'], ['--amber', 'd', 'S']]
-/** A key: its colour, the form of its bow and its letter say the same. */
-export function key(i, x, y, r, named = true) {
-  const [colour, bow, letter] = bows[i % bows.length]
-  const fill = `var(${colour})`
-  const bit = path(`M${x} ${y}H${x + r * 2.9}M${x + r * 2.1} ${y}v${r * 0.8}M${x + r * 2.75} ${y}v${r * 0.8}`, '',
-    { stroke: fill, 'stroke-width': r * 0.42 })
-  const forms = {
-    o: () => mark('circle', { cx: x, cy: y, r, fill }),
-    s: () => bar(x - r * 0.95, y - r * 0.95, r * 1.9, r * 1.9, fill),
-    t: () => mark('path', { d: `M${x} ${y - r * 1.25}L${x + r * 1.2} ${y + r * 0.9}H${x - r * 1.2}Z`, fill }),
-    d: () => mark('path', { d: `M${x} ${y - r * 1.3}L${x + r * 1.3} ${y}L${x} ${y + r * 1.3}L${x - r * 1.3} ${y}Z`,
-      fill }),
-  }
-  return bit + forms[bow]() + (named ? say(x, y + r * (bow === 't' ? 0.6 : 0.42), r * 1.2, letter, 'm on-ink') : '')
+const forms = [
+  ['--blue', (r) => `M${-r} 0A${r} ${r} 0 1 1 ${r} 0A${r} ${r} 0 1 1 ${-r} 0Z`],
+  ['--violet', (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`],
+  ['--green', (r) => `M0 ${-r * 1.3}L${r * 1.2} ${r}H${-r * 1.2}Z`],
+  ['--amber', (r) => `M0 ${-r * 1.3}L${r * 1.3} 0L0 ${r * 1.3}L${-r * 1.3} 0Z`],
+]
+
+/** A good: its colour, its form and its letter say the same. */
+export function good(i, x, y, r, named = true) {
+  const [colour, form] = forms[i % forms.length]
+  const letter = named ? say(x, y + r * (i % forms.length === 2 ? 0.75 : 0.42), r * 1.2, 'PQRS'[i], 'm on-ink') : ''
+  return path(form(r), '', { fill: `var(${colour})`, transform: `translate(${x} ${y})` }) + letter
+}
+
+/** An idempotency key: a hollow bow, of one form and colour for each key, and a bit. */
+export function key(i, x, y, r) {
+  const [colour, bow] = forms[i % forms.length]
+  const look = { stroke: `var(${colour})`, 'stroke-width': r * 0.42 }
+  return path(`M${x + r * 0.8} ${y}H${x + r * 2.9}M${x + r * 2.1} ${y}v${r * 0.8}M${x + r * 2.75} ${y}v${r * 0.8}`, '',
+    look) + path(bow(r * 0.75), '', { ...look, transform: `translate(${x} ${y})` })
 }
 
 export function padlock(x, y, s, closed, colour = '--amber') {
@@ -82,28 +88,30 @@ export function padlock(x, y, s, closed, colour = '--amber') {
     : `M${x - s * 0.55} ${y}v${-s * 0.7}a${s * 0.55} ${s * 0.55} 0 0 1 ${s * 1.05} ${-s * 0.25}`
   return path(bow, '', { stroke: `var(${colour})`, 'stroke-width': s * 0.26 }) +
     bar(x - s * 0.85, y, s * 1.7, s * 1.25, `var(${colour})`, { rx: 4 }) +
-    mark('circle', { cx: x, cy: y + s * 0.55, r: s * 0.2, fill: 'var(--paper)' })
+    circle(x, y + s * 0.55, s * 0.2, { fill: 'var(--paper)' })
 }
 
 const sizeOf = (h) => Math.round(h * (h > 50 ? 0.62 : 0.56))
 const quantityOf = (h) => Math.max(20, Math.round(h * 0.45))
 
+/** What a request carries beside its name: a good, or an idempotency key. */
+const tagWidth = (tag) => tag ? (tag.good === undefined ? 1.4 : 0.8) : 0
+
 /** The width of a request. */
-export function tokenWidth({ h, name, q, keyed }) {
+export function tokenWidth({ h, name, q, tag }) {
   if (h <= 20) return 20
-  return Math.max(h, h * 0.5 + wideOf(name, sizeOf(h)) + (q ? wideOf(q, quantityOf(h)) + h * 0.2 : 0)
-    + (keyed ? h * 1.3 : 0))
+  return Math.max(h, h * (0.5 + tagWidth(tag)) + wideOf(name, sizeOf(h)) + (q ? wideOf(q, quantityOf(h)) + h * 0.2 : 0))
 }
 
 /** The radius of a request's badge. */
 function badgeOf(h) {
   if (h > 90) return 25
-  return h > 50 ? 21 : 14
+  return h > 54 ? 21 : 14
 }
 
 /** A request around the point 0, 0. */
 export function requestBox(one) {
-  const { h, name, q, app = 1, state = '', badge: sign, plate, keyed, star, low } = one
+  const { h, name, q, app = 1, state = '', badge: sign, plate, tag, star, low } = one
   const w = tokenWidth(one)
   const left = -w / 2
   let out = star ? burst(h) : ''
@@ -113,20 +121,21 @@ export function requestBox(one) {
   if (state === 'again') out += path(outline(app, left, -h / 2, w, h), '',
     { stroke: 'var(--paper)', 'stroke-width': 3 })
   const halo = state === 'twin' || state === 'dead' ? 'halo' : ''
-  let x = q || keyed ? left + h * 0.25 : 0
-  out += say(x, sizeOf(h) * 0.36, sizeOf(h), name, `${q || keyed ? '' : 'm'} ${halo}`)
+  let x = q || tag ? left + h * 0.25 : 0
+  out += say(x, sizeOf(h) * 0.36, sizeOf(h), name, `${q || tag ? '' : 'm'} ${halo}`)
   x += wideOf(name, sizeOf(h)) + h * 0.16
-  if (keyed) {
-    out += key(keyed.key, x + h * 0.3, 0, h * 0.31)
-    x += h * 1.4
+  if (tag) {
+    out += tag.good === undefined ? key(tag.key, x + h * 0.3, 0, h * 0.31) : good(tag.good, x + h * 0.3, 0, h * 0.31)
+    x += h * tagWidth(tag)
   }
   if (q) out += say(x, quantityOf(h) * 0.36, quantityOf(h), q, halo)
   if (state === 'dead') {
     out += path(`M${left - 8} ${h / 2 + 8}L${left + w + 8} ${-h / 2 - 8}`, '',
       { stroke: 'var(--ink)', 'stroke-width': 6 })
   }
-  if (sign) out += badge(sign, left + w - (low ? 14 : 6), low ? h / 2 : -h / 2 + (h > 50 ? 2 : 12), badgeOf(h))
-  if (plate && h > 50) out += fence(plate, left - 2, (low ? 1 : -1) * (h / 2 - 6), h > 90 ? 29 : 22)
+  const edge = (inset) => (low ? 1 : -1) * (h / 2 - inset) // the marks stay in the row
+  if (sign) out += badge(sign, left + w + (h > 54 ? 4 : -6), edge(0.6 * badgeOf(h)), badgeOf(h))
+  if (plate && h > 50) out += fence(plate, left - 2, edge(10), h > 90 ? 29 : 22)
   return out
 }
 
@@ -146,14 +155,14 @@ export function arrow(x, end, y, colour, dash) {
   const fill = `var(${colour})`
   const head = `M${end + back * 24} ${y - 16}L${end} ${y}L${end + back * 24} ${y + 16}Z`
   return path(`M${x} ${y}H${end + back * 16}`, 'arrow',
-    { stroke: fill, ...(dash ? { 'stroke-dasharray': '14 7' } : {}) }) + mark('path', { d: head, fill })
+    { stroke: fill, ...(dash ? { 'stroke-dasharray': '14 7' } : {}) }) + path(head, '', { fill })
 }
 
 /** Words on a plate. */
 export function label(x, y, words, colour, size = 34) {
   const half = Math.max(24, wideOf(words, size) / 2 + 10)
   return bar(x - half, y - 22, 2 * half, 44, 'var(--paper)', { rx: 8, stroke: `var(${colour})`, 'stroke-width': 4 }) +
-    mark('text', { x, y: y + 12, 'font-size': size, class: `m c${colour.slice(1)}` }, words)
+    say(x, y + 12, size, words, `m c${colour.slice(1)}`)
 }
 
 /** A closed barrier before a gate: whoever stands there waits. */

@@ -1,7 +1,8 @@
 // The picture of a run: instances, who waits, the lock, the critical section and the stock, always at the same places.
 import { t } from './words.js'
 import {
-  arrow, badge, bar, barrier, fence, key, label, outline, padlock, path, rect, remaining, say, stroke, tokenWidth,
+  arrow, badge, bar, barrier, circle, fence, good, label, outline, padlock, path, rect, remaining, say, stroke,
+  tokenWidth,
 } from './pens.js'
 import { answers, tallied, timeline } from './chart.js'
 
@@ -37,7 +38,7 @@ export function modelOf(store, about, now) {
     numberOf, appOf: (one) => numberOf(one.app) || 1,
     nameOf: (req) => list.find((one) => one.id === req)?.name ?? '',
     bands: (server) => store.get(`faults:${server}`) ?? [],
-    stateOf: (server) => store.get(`server:${server}`) ?? 'up',
+    stateOf: store.stateOf,
   }
   m.from = list.length ? Math.min(...list.map((one) => one.fired || now)) : now
   m.to = m.running ? Math.max(now, m.from) : Math.max(m.from, ...list.map((one) => one.ended || 0))
@@ -68,7 +69,7 @@ function heightOf(requests, rows) {
 
 /** Returns the picture: what is behind the requests, the requests with their places, and what is before them. */
 export function pictureOf(m) {
-  const p = { back: '', front: '', tokens: [], overlap: 0 }
+  const p = { back: '', front: '', tokens: [] }
   const voted = m.vote && hasAnswers(m)
   if (voted) p.back += answers(m.vote, rightAnswer(m))
   if (!m.plan) return p
@@ -83,7 +84,7 @@ export function pictureOf(m) {
     fill(m, p, own, box, crowd)
   })
   p.back += shelf(m)
-  if (!voted) p.back += below(m, p)
+  if (!voted) p.back += below(m)
   return p
 }
 
@@ -129,7 +130,7 @@ const floor = ({ top, bottom }) => rect(area.inside.left, top + 2, area.inside.r
 function gate(m, tall) {
   const { left, right } = area.lock
   const bottom = board.bottom - 6
-  if (m.goods) return [0, 1, 2, 3].map((good) => smallGate(m, topOf + (good + 0.5) * tall - 3, good)).join('')
+  if (m.goods) return [0, 1, 2, 3].map((sku) => smallGate(m, topOf + (sku + 0.5) * tall - 3, sku)).join('')
   if (m.process) return m.apps.map((app, i) => smallGate(m, topOf + (i + 0.5) * tall - 3, undefined, app)).join('')
   const whole = (look) => rect(left, topOf, right - left, bottom - topOf, `gate ${look}`, { rx: 12 })
   if (!m.shared) {
@@ -145,12 +146,12 @@ function gate(m, tall) {
   if (one) {
     const size = one.name.length > 2 ? 34 : 56
     out += path(outline(m.appOf(one), gateX - 44, topOf + 78, 88, 88), `box ${ended ? 'no' : 'in'}`) +
-      say(gateX, topOf + 122 + size * 0.36, size, one.name, 'm')
+      say(gateX, topOf + 122 + size * 0.36, size, one.name, 'm holder')
     if (ended) {
       const struck = `M${gateX - 50} ${topOf + 172}L${gateX + 50} ${topOf + 72}`
       out += path(struck, '', { stroke: 'var(--red)', 'stroke-width': 9 })
     }
-  } else out += say(gateX, topOf + 130, 30, t('open'), 'm')
+  } else out += say(gateX, topOf + 130, 30, t('open'), 'm holder')
   if (one && lease) {
     const what = m.zookeeper ? 'session' : 'lease_word'
     const times = lease.times ? ` ↻${lease.times}` : ''
@@ -183,13 +184,13 @@ function leftOf(m, lease) {
 }
 
 /** The lock of an instance, or of a SKU. */
-function smallGate(m, y, good, app) {
-  const own = (one) => good === undefined ? one.app === app : (one.good ?? 0) === good
+function smallGate(m, y, sku, app) {
+  const own = (one) => sku === undefined ? one.app === app : (one.good ?? 0) === sku
   const inside = m.list.find((one) => within.includes(one.phase) && own(one))
-  const high = good === undefined ? 86 : 62
+  const high = sku === undefined ? 86 : 62
   let out = rect(area.lock.left, y - high / 2, 130, high, `gate ${inside ? '' : 'free'}`, { rx: 12 }) +
-    padlock(area.lock.left + 30, y - 10, 16, Boolean(inside))
-  if (good !== undefined) return out + key(good, area.lock.left + 70, y, 17)
+    padlock(area.lock.left + 32, y - 4, 16, Boolean(inside))
+  if (sku !== undefined) return out + good(sku, area.lock.left + 86, y, 20)
   if (!inside) return out
   return out + path(outline(m.numberOf(app), area.lock.left + 58, y - 30, 60, 60), 'box in') +
     say(area.lock.left + 88, y + 12, inside.name.length > 2 ? 24 : 34, inside.name, 'm')
@@ -206,7 +207,7 @@ function circles(m) {
     const name = m.nameOf(answer)
     if (name) counts.set(name, (counts.get(name) ?? 0) + 1)
     out += say(area.lock.left + 28, y + 8, 22, i + 1, 'm c-amber') +
-      `<circle cx="${x}" cy="${y}" r="20" class="master ${down ? 'down' : name ? 'held' : ''}"/>`
+      circle(x, y, 20, { class: `master ${down ? 'down' : name ? 'held' : ''}` })
     if (down) out += path(`M${x - 14} ${y - 14}l28 28m0 -28l-28 28`, '', { stroke: 'var(--ink)', 'stroke-width': 7 })
     else out += say(x, y + 10, 28, name, 'm')
   })
@@ -265,9 +266,11 @@ function flow(faces, room, way, p) {
     used += f.w + gap
   }
   const below = h > 40 ? 8 : 4
-  const fit = Math.max(1, Math.floor((room.bottom - room.top + below) / (h + below)))
-  const shown = lines.slice(0, fit)
-  const middle = (room.top + room.bottom) / 2
+  const fits = (bottom) => Math.max(1, Math.floor((bottom - room.top + below) / (h + below)))
+  const all = lines.length <= fits(room.bottom)
+  const bottom = all ? room.bottom : room.bottom - 28 // below stands how many are hidden
+  const shown = lines.slice(0, fits(bottom))
+  const middle = (room.top + bottom) / 2
   shown.forEach((line, i) => {
     const y = middle + (i - (shown.length - 1) / 2) * (h + below)
     const whole = line.reduce((sum, f) => sum + f.w + gap, -gap)
@@ -299,8 +302,8 @@ function changeOf(one) {
   return wrote ? `${one.read}→${one.wrote}` : String(one.read)
 }
 
-function keyOf(m, one) {
-  if (m.goods) return { key: one.good ?? 0 }
+function tagOf(m, one) {
+  if (m.goods) return { good: one.good ?? 0 }
   return m.keyed ? { key: (one.same || one.n) === 1 ? 0 : 1 } : undefined
 }
 
@@ -311,7 +314,7 @@ function faceOf(m, one, inside, h = m.h) {
   const [state, sign] = lookOf(m, one, late)
   const face = {
     id: one.id, one, h: one.name.length > 6 ? Math.min(h, 40) : h, name: one.name, q: inside ? changeOf(one) : '',
-    app: m.appOf(one), state, badge: sign, keyed: keyOf(m, one), low: one.twin && one.n === 2,
+    app: m.appOf(one), state, badge: sign, tag: tagOf(m, one), low: one.twin && one.n === 2,
     plate: m.fences ? one.fence : 0, star: isWoken(m, one),
   }
   return { ...face, w: tokenWidth(face) }
@@ -439,12 +442,12 @@ function ledgerOf(m) {
 function goodsOn(m) {
   const tall = (board.bottom - topOf) / 4
   const { left, right } = area.stock
-  return [0, 1, 2, 3].map((good) => {
-    const y = topOf + (good + 0.5) * tall - 3
-    const sold = m.list.filter((one) => one.sold && (one.good ?? 0) === good)
+  return [0, 1, 2, 3].map((sku) => {
+    const y = topOf + (sku + 0.5) * tall - 3
+    const sold = m.list.filter((one) => one.sold && (one.good ?? 0) === sku)
     const now = m.plan.stock - sold.length
-    return key(good, left + 40, y, 20) + say(right - 24, y + 20, 52, now, 'e') +
-      (good < 3 ? stroke(left + 6, y + tall / 2, right - 6, y + tall / 2, 'var(--soft)', 3) : '')
+    return good(sku, left + 48, y, 22) + say(right - 24, y + 20, 52, now, 'e') +
+      (sku < 3 ? stroke(left + 6, y + tall / 2, right - 6, y + tall / 2, 'var(--soft)', 3) : '')
   }).join('')
 }
 
@@ -458,7 +461,7 @@ function soldOf(m) {
 const writesOf = (sold) => [...Map.groupBy(sold, (one) => one.batch || one.id).values()]
 
 /** The chart that suits the run. */
-function below(m, p) {
+function below(m) {
   const many = m.list.length > 8
   if (many && m.zookeeper) return wakeUps(m)
   if (many && m.free) {
@@ -466,9 +469,7 @@ function below(m, p) {
     const writes = writesOf(sold).map((batch) => batch.length)
     return tallied(t('sold_by_write'), t('writes_sum', { n: sold.length }), writes, writes.length)
   }
-  const { markup, overlap } = timeline(m)
-  p.overlap = overlap
-  return markup
+  return timeline(m)
 }
 
 /** How many waiters each release has woken. */

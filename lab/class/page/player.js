@@ -32,6 +32,14 @@ export class Player {
     this.seek(Math.max(this.frames[i].at, this.from))
   }
 
+  /** Steps to the caption before or after. */
+  leaf(by) {
+    this.playing = false
+    const frames = this.frames.filter((f) => f.set.caption && f.at > this.from)
+    const to = by > 0 ? frames.find((f) => f.at > this.now) : frames.findLast((f) => f.at < this.now)
+    if (to) this.seek(to.at)
+  }
+
   play(on) {
     this.playing = on
     if (on && this.now >= this.to) this.seek(this.from)

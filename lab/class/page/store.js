@@ -30,6 +30,9 @@ export class Store {
     return map.get(name)
   }
 
+  /** The state of a server: that of the band in which it is not up, if there is one without an end. */
+  stateOf = (server) => this.get(`faults:${server}`)?.findLast((band) => !band.to)?.state ?? 'up'
+
   /** All values of a kind, by the rest of their keys. */
   under(kind) {
     let map = this.kinds.get(kind)

@@ -1,5 +1,5 @@
 // The wall. It shows the frames of the class, and sends the teacher's commands.
-import { choose, has, language, load, other, outcome, t, wide } from './words.js'
+import { choose, has, language, load, other, outcome, post, t, verdictOf, wide } from './words.js'
 import { Player } from './player.js'
 import { Store } from './store.js'
 import { requestBox } from './pens.js'
@@ -14,21 +14,11 @@ let player = null // of a kept run; null: live
 
 // --- commands
 
-async function post(path, body) {
-  const res = await fetch(path, {
-    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
-  })
-  return { ok: res.ok, body: await res.json().catch(() => ({})) }
-}
-
 async function act(body) {
   if (player) return
-  const r = await post('api/do', body)
-  alarm(r.ok ? '' : t('refused', { why: reason(r.body) }))
+  const { why } = await post('api/do', body)
+  alarm(why && t('refused', { why }))
 }
-
-/** Shows the reason for a refusal, which the class sends in both languages. */
-const reason = ({ said }) => said?.[language()] ?? t('reason_failed')
 
 let quiet = 0
 function alarm(text) {
@@ -44,12 +34,12 @@ const chosenPlan = (how) => ({
 })
 const fire = () => act({ do: 'fire', plan: chosenPlan({ requests: Number(at('requests').value) }) })
 const fireSteadily = () => act({
-  do: 'rate', plan: chosenPlan({ rate: Number(at('rate').value), seconds: Number(at('lasts').value) }),
+  do: 'fire', plan: chosenPlan({ rate: Math.max(1, Number(at('rate').value)), seconds: Number(at('lasts').value) }),
 })
 const rated = () => Boolean(store.get('rate')?.on)
 const paused = () => Boolean(store.get('pause')?.on)
 const voting = () => Boolean(store.get('voting')?.on)
-const stateOf = (server) => store.get(`server:${server}`)
+const { stateOf } = store
 const freeze = (app) => act({ do: 'fault', server: app, act: stateOf(app) === 'frozen' ? 'wake' : 'freeze' })
 const kill = (app) => act({ do: 'fault', server: app, act: stateOf(app) === 'killed' ? 'start' : 'kill' })
 
@@ -84,6 +74,8 @@ addEventListener('keydown', (e) => {
     if (key === ' ' && !e.target.matches?.('button')) player.play(!player.playing)
     else if (key === 'arrowleft') player.step(-1)
     else if (key === 'arrowright') player.step(1)
+    else if (key === 'pageup') player.leaf(-1)
+    else if (key === 'pagedown') player.leaf(1)
     else if (key === 'home') player.seek(player.from)
     else if (key === 'end') player.seek(player.to)
     else if ('eti'.includes(key)) keys[key]()
@@ -138,7 +130,8 @@ function asking() {
   const last = Math.max(led, about.scenes.findIndex((s) => s.name === store.get('run')?.plan?.scene))
   const list = about.scenes.map((_, i) => about.scenes[(i + last + 1) % about.scenes.length])
   at('ask').querySelector('ol').replaceChildren(...list.map((s) => {
-    const b = element('button', { type: 'button', textContent: `${t(`scene_${s.name}`)} – ${t(`ask_${s.name}`)}` })
+    const b = element('button', { type: 'button' }, element('kbd', { textContent: s.key.toUpperCase() }),
+      ` ${t(`ask_${s.name}`)}`)
     b.addEventListener('click', () => ask({ about: s.name }))
     return element('li', {}, b)
   }))
@@ -208,6 +201,7 @@ const buttons = (list) => list.map(([name, run]) => {
 })
 
 function build() {
+  if (about.replay) return
   stood = ''
   const fault = (server, name) => act({ do: 'fault', server, act: name })
   const acts = (server) => about.apps.includes(server) ? ['freeze', 'wake', 'kill', 'start']
@@ -340,7 +334,6 @@ function paint() {
     g.remove()
     tokens.delete(id)
   }
-  document.body.dataset.overlap = picture.overlap
 }
 
 function menu(id) {
@@ -364,15 +357,6 @@ function figure(id, value, on) {
   put(b, String(value))
   b.style.fontSize = `${Math.min(64, 140 / String(value).length)}px`
   e.classList.toggle('on', Boolean(on))
-}
-
-function wrong(v) {
-  if (v.code !== 'race') return t(v.code)
-  const parts = []
-  if (v.oversold > 0) parts.push(t('race_oversold', { n: v.oversold }))
-  if (v.lost > 0) parts.push(t('race_lost', { n: v.lost }))
-  if (v.lost < 0) parts.push(t('race_gone', { n: -v.lost }))
-  return `${t('race')} ${parts.join(language() === 'zh' ? '，' : ', ')}${language() === 'zh' ? '。' : '.'}`
 }
 
 function put(e, text) { // a live region must change only with its text, and a layout costs more than a comparison
@@ -445,7 +429,7 @@ function words() {
   const v = store.get('verdict') ?? { code: 'idle' }
   const plan = run?.plan
   put(at('heading'), plan ? headingOf(plan) : t('title'))
-  put(at('verdict'), voting() ? t('verdict_hidden') : run?.n > 0 ? wrong(v) : '')
+  put(at('verdict'), voting() ? t('verdict_hidden') : run?.n > 0 ? verdictOf(v) : '')
   at('verdict').className = voting() ? '' : v.code
   controls()
   for (const b of at('scenes').querySelectorAll('li button')) {
@@ -474,6 +458,7 @@ function words() {
   put(at('vote-name'), t(voting() ? 'vote_close' : 'vote'))
   at('b-auto').setAttribute('aria-pressed', String(Boolean(store.get('auto')?.on)))
   const stop = store.get('stop')
+  at('b-next').classList.toggle('main', Boolean(stop?.on))
   put(at('stops'), stop ? '●'.repeat(stop.n) + '○'.repeat(stop.of - stop.n) : '')
   put(at('theme-name'), t(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'))
   if (player) {
@@ -486,12 +471,12 @@ function words() {
 
 let stood = '' // the current content
 function standing() {
-  const now = JSON.stringify([[...store.under('server')], chosen, language()])
+  const now = JSON.stringify([[...store.under('faults')], chosen, language()])
   if (now === stood) return
   stood = now
   for (const e of document.querySelectorAll('.server')) {
     const name = e.dataset.server
-    const state = stateOf(name) ?? 'up'
+    const state = stateOf(name)
     e.className = `server ${state}${chosen === name ? ' chosen' : ''}`
     put(e.querySelector('.state'), t(state))
     const can = {

@@ -49,3 +49,24 @@ export const outcome = (code) => (has(code) ? t(code) : t('other', { code }))
 
 /** The width of a text in pixels: a measurement would cost a layout. A Chinese character is twice as wide. */
 export const wide = (text, narrow) => [...text].reduce((sum, c) => sum + (c > '\u2e7f' ? 2 : 1), 0) * narrow
+
+/** The verdict of a run in a sentence. */
+export function verdictOf(v) {
+  if (v.code !== 'race') return t(v.code)
+  const parts = [
+    v.oversold > 0 && t('race_oversold', { n: v.oversold }), v.lost > 0 && t('race_lost', { n: v.lost }),
+    v.lost < 0 && t('race_gone', { n: -v.lost }),
+  ].filter(Boolean)
+  return `${t('race')} ${listed(parts)}${lang === 'zh' ? '。' : '.'}`
+}
+
+export const listed = (parts, comma = '，') => parts.join(lang === 'zh' ? comma : ', ')
+
+/** Sends a command to the class. Returns its reply, and why it was refused, which the class says in both languages. */
+export async function post(path, body) {
+  const res = await fetch(path, {
+    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+  })
+  const reply = await res.json().catch(() => ({}))
+  return { reply, why: res.ok ? '' : reply.said?.[lang] ?? t('reason_failed') }
+}
