@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math/big"
 	"net/url"
 	"os"
 	"slices"
@@ -24,27 +25,19 @@ func plain(text string) string {
 
 // integer parses a whole number, exactly. It may be written with a fraction or an exponent: 40.0000, 4e1.
 func integer(text string) (int64, error) {
-	mantissa, exponent, scaled := strings.Cut(strings.ToLower(text), "e")
-	units, fraction, _ := strings.Cut(mantissa, ".")
-	digits, scale := units+fraction, 0
-	if scaled {
-		var err error
-		if scale, err = strconv.Atoi(exponent); err != nil {
-			return 0, err
-		}
+	const longest = 100 // characters, and with an exponent of 3 digits no more work than these
+	_, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if len(text) > longest || len(exponent) > 4 || strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, strconv.ErrSyntax
 	}
-	scale -= len(fraction)
-	for ; scale < 0 && len(strings.Trim(digits, "+-")) > 1 && strings.HasSuffix(digits, "0"); scale++ {
-		digits = strings.TrimSuffix(digits, "0")
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
+	n, isNumber := new(big.Rat).SetString(text)
 	switch {
-	case err != nil || n == 0:
-		return n, err
-	case scale < 0 || scale > 18:
+	case !isNumber:
+		return 0, strconv.ErrSyntax
+	case !n.IsInt() || !n.Num().IsInt64():
 		return 0, strconv.ErrRange
 	}
-	return strconv.ParseInt(digits+strings.Repeat("0", scale), 10, 64)
+	return n.Num().Int64(), nil
 }
 
 // document returns the JSON value that body holds, with numbers as they are written. A byte order mark before it is

@@ -9,7 +9,7 @@ import (
 
 func (t *table) listing(common question) *listing {
 	l := &listing{
-		question:  t.call(http.MethodGet, common),
+		question:  t.call(common.by(http.MethodGet)),
 		list:      t.place("list", required),
 		where:     t.where(),
 		orderID:   t.entryPlace("order_id", required),

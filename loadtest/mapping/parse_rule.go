@@ -22,8 +22,8 @@ func jsonText(n *yaml.Node) string {
 }
 
 // rules returns a rule, or a list of them. It is empty if any is missing or invalid, so that nothing overlaps with it.
-func (t *table) rules(key string, need bool) (list rules) {
-	n := t.value(key, need)
+func (t *table) rules(key string) (list rules) {
+	n := t.value(key, optional)
 	if n == nil {
 		return nil
 	}
@@ -88,6 +88,14 @@ func (t *table) rule(busy bool) rule {
 	return r
 }
 
+// busy reads the rules for busy replies, in place of outer ones.
+func (t *table) busy(outer rules) rules {
+	if own := t.rules("busy"); len(own) > 0 {
+		return own
+	}
+	return outer
+}
+
 // wait reads how long to wait after a busy reply: a duration, or the header that tells it.
 func (t *table) wait() (time.Duration, place) {
 	if n := t.values["wait"]; strings.HasPrefix(n.Value, "header:") {
@@ -98,7 +106,7 @@ func (t *table) wait() (time.Duration, place) {
 
 // where reads the rules for entries of the list, which have neither status nor headers.
 func (t *table) where() rules {
-	list := t.rules("where", optional)
+	list := t.rules("where")
 	for i := range list {
 		if len(list[i].status) > 0 || list[i].field.header != "" {
 			t.bad("where", "is about entries of the list, which have no status and no headers; name a field of theirs")
