@@ -1,7 +1,6 @@
 package mapping_test
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
