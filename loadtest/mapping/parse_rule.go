@@ -71,15 +71,11 @@ func (t *table) rule(busy bool) rule {
 	t.done()
 	switch {
 	case len(t.found) > before:
-	case len(r.status) == 0 && r.field.empty() && len(given) == 0:
-		t.add(t.line, t.name, "must have status, or field with equals, not, contains or exists, or both")
 	case len(given) > 1:
 		t.add(t.line, t.name, "must have one of %s; for any of several conditions give a list of rules",
 			strings.Join(given, " and "))
-	case len(given) == 0 && !r.field.empty():
-		t.add(t.line, t.name, "must have field and equals together, or not, contains or exists in place of equals")
-	case len(given) > 0 && r.field.empty():
-		t.add(t.line, t.name, "must have field and %s together", given[0])
+	case r.field.empty() != (len(given) == 0), len(r.status) == 0 && r.field.empty():
+		t.add(t.line, t.name, "must have status, or field with one of equals, not, contains and exists, or both")
 	case r.predicate == exists && (len(r.values) != 1 || r.values[0] != "true" && r.values[0] != "false"):
 		t.bad(string(exists), "must be true or false")
 	case slices.Contains(r.values, "") && r.predicate == contains:
