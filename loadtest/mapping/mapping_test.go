@@ -26,8 +26,8 @@ func TestParseMapping(t *testing.T) {
 		"a byte order mark": "\ufeff" + least,
 		"JSON": `{"read":{"path":"/a","quantity":"n"},"deduct":{"path":"/b?sku={{ sku }}",` +
 			`"accepted":{"status":[200,"201"],"field":"code","equals":0}}}`,
-		"an alias": "read: &r {path: /a, quantity: n}\nset: {path: /s, status: 2xx}\ndeduct: {path: /d, accepted: &ok " +
-			"{status: 2xx}, busy: {status: 503}}\n",
+		"an alias": "read: &r {path: /a, quantity: n}\nset: {path: /s, status: 2xx}\n" +
+			"deduct: {path: /d, accepted: &ok {status: 2xx}, busy: {status: 503}}\n",
 		"told apart by a field": accepted("{status: 200, field: code, equals: 0}, " +
 			"sold_out: {status: 200, field: code, equals: [1, 2]}"),
 		"a form": "headers: {content-type: application/x-www-form-urlencoded}" + ofDeduct("body: 'sku={{sku}}'"),

@@ -193,8 +193,8 @@ func TestWrongFiles(t *testing.T) {
 		{inSteps, "for: 2s -> for: 11m", "21 deduct.steps.wait.repeat.for"},
 		{inSteps, "every: 10ms -> each: 10ms", "21 deduct.steps.wait.repeat.each"},
 		{
-			inSteps, stepDecides + ", order_id: id, save: {order: id}}\n    - {name: wait, -> accepted: {status: 202}, " +
-				"save: {order: id}}\n    - {name: wait, order_id: id,",
+			inSteps, stepDecides + ", order_id: id, save: {order: id}}\n    - {name: wait, -> " +
+				"accepted: {status: 202}, save: {order: id}}\n    - {name: wait, order_id: id,",
 			"20 deduct.steps.wait.order_id, 24 deduct.steps.checkout.order_id",
 		},
 	} {
@@ -211,8 +211,8 @@ func TestWhatIsToldOfAMistake(t *testing.T) {
 		"":                                      "is empty; it must have read and deduct",
 		"a: [":                                  "yaml: line 1",
 		"read: {path: /a/{{sku}}, quantity: n}": "text with {{ }} needs quotes inside { }",
-		ofDeduct("order: id"): "line 3: deduct.order: is no key of deduct; there is accepted, auth, body, busy, headers, " +
-			"instance, method, order_id,",
+		ofDeduct("order: id"): "line 3: deduct.order: is no key of deduct; there is accepted, auth, body, busy, " +
+			"headers, instance, method, order_id,",
 	} {
 		if _, err := mapping.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", text, err, want)
