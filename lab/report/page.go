@@ -30,12 +30,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err != nil {
 		return err
 	}
-	t, err := diagram.ParsePage(string(text), template.FuncMap{
-		"class": class,
-		"kind":  func(k lab.Kind) lab.Text { return phrases.Say("kind." + string(k)) },
-		"add":   func(i int) int { return i + 1 },
-		"since": since,
-	})
+	t, err := diagram.ParsePage(string(text), template.FuncMap{"class": class})
 	if err != nil {
 		return err
 	}
@@ -141,7 +136,6 @@ func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 		}
 		if len(e.Cell.Events) > 0 {
 			x.Steps = diagram.Of(e.Cell).Figure(lang)
-			e.Cell.Events = fold(e.Cell.Events)
 		}
 		a.Cases = append(a.Cases, x)
 	}
@@ -186,35 +180,4 @@ func (e exhibit) Ranked(t lab.Text) template.HTML {
 		}
 		return `<abbr title="` + number + `">` + rank + `</abbr>`
 	}))
-}
-
-// fold joins equal steps in a row, such as repeated tries, into one event.
-func fold(events []lab.CaseEvent) []lab.CaseEvent {
-	type lane struct{ name, who string }
-	var list []lab.CaseEvent
-	last, times := make(map[lane]int), make(map[int]int) // index of the last event of each lane, and its repeats
-	for _, e := range events {
-		l := lane{e.Lane, e.Who}
-		i, any := last[l]
-		if any && e.Kind == lab.Note && list[i].Kind == lab.Note && list[i].Text == e.Text {
-			times[i]++
-			continue
-		}
-		last[l] = len(list)
-		list = append(list, e)
-	}
-	for i, n := range times {
-		said := phrases.Say("events.times", "text", list[i].Said(), "n", n+1)
-		list[i].Text, list[i].ZH = said.EN, said.ZH
-	}
-	return list
-}
-
-// since formats when an event was, from the beginning of its cell, and how long it lasted.
-func since(e lab.CaseEvent, c lab.Cell) string {
-	text := diagram.Brief(e.At.Sub(c.Events[0].At))
-	if !e.Until.IsZero() {
-		text += " + " + diagram.Brief(e.Until.Sub(e.At))
-	}
-	return text
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -89,7 +88,7 @@ func TestPageHoldsAllItNeeds(t *testing.T) {
 	}
 }
 
-// Every cell is in the matrix, and every event is drawn once, and listed.
+// Every cell is in the matrix, and every event is drawn once, and told.
 func TestEveryEventIsDrawn(t *testing.T) {
 	r := whole()
 	p := page(t, r, "en")
@@ -97,12 +96,6 @@ func TestEveryEventIsDrawn(t *testing.T) {
 		t.Errorf("%d links in the matrix for %d cells", links, len(r.Cells))
 	}
 	p = page(t, one(), "en")
-	want := len(events()) - 1 // two are the same step
-	for n := 1; n <= want; n++ {
-		if !strings.Contains(p, fmt.Sprintf("<tr><td>%d</td>", n)) {
-			t.Errorf("event %d is not listed", n)
-		}
-	}
 	figure := regexp.MustCompile(`(?s)<figure class="steps".*?</figure>`).FindString(p)
 	for part, n := range map[string]int{ // one of each bar in the legend
 		`class="bar b-lease"`: 3, `class="bar b-standing"`: 2, `class="bar b-overlap"`: 2, `class="bar b-paused"`: 2,
@@ -114,9 +107,7 @@ func TestEveryEventIsDrawn(t *testing.T) {
 			t.Errorf("%s: %d times in the picture, want %d", part, got, n)
 		}
 	}
-	for part, n := range map[string]int{
-		"SET NX: false (2 times)": 4, "&lt;SIGSTOP&gt;": 7, "<td>2.0 ms &#43; 3.00 s</td>": 1,
-	} {
+	for part, n := range map[string]int{"SET NX: false (2 times)": 3, "&lt;SIGSTOP&gt;": 6} {
 		if got := strings.Count(p, part); got != n {
 			t.Errorf("%s: %d times, want %d", part, got, n)
 		}

@@ -96,31 +96,3 @@ func TestInnerHeadersWin(t *testing.T) {
 		}
 	}
 }
-
-func TestWrongAuth(t *testing.T) {
-	t.Setenv("STOCK_TEST_LINES", "a\nb")
-	t.Setenv("STOCK_TEST_EMPTY", "")
-	for _, row := range []struct{ auth, want string }{
-		{"auth: some", `line 1: auth: "some" is not known; there is none, {bearer: TEXT}`},
-		{"auth: {}", "line 1: auth: must have bearer or basic, or be none"},
-		{"auth: [a]", "line 1: auth: must be a table"},
-		{"auth: {bearer: a, basic: {user: a, password: b}}", "line 1: auth: has two forms, bearer and basic"},
-		{"auth: {basic: {user: a}}", "line 1: auth.basic.password: is missing"},
-		{"auth: {basic: {user: 'a:b', password: c}}", "line 1: auth.basic.user: must have no colon"},
-		{"auth: {berer: a}", "line 1: auth.berer: is no key of auth; there is basic, bearer"},
-		{"auth: none\nheaders: {authorization: a}", "line 1: auth: and headers.Authorization are two forms"},
-		{"auth: {bearer: '{{env.STOCK_TEST_EMPTY}}'}", "line 1: auth.bearer: {{env.STOCK_TEST_EMPTY}} is not set: " +
-			"give the environment variable STOCK_TEST_EMPTY a value"},
-		{"auth: {bearer: '{{env.STOCK_TEST_LINES}}'}", "line 1: auth.bearer: cannot be sent in a header"},
-		{"headers: {A: '{{env.STOCK_TEST_LINES}}'}", "line 1: headers.A: cannot be sent in a header"},
-	} {
-		_, err := mapping.Parse([]byte(row.auth + least))
-		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v; want %s", row.auth, err, row.want)
-		}
-	}
-	place := strings.Replace(least, "quantity: stock", "quantity: 'a[b={{env.STOCK_TEST_LINES}}]'", 1)
-	if _, err := mapping.Parse([]byte(place)); err == nil || !strings.Contains(err.Error(), "is not known here") {
-		t.Errorf("a secret in a place: %v", err)
-	}
-}

@@ -46,7 +46,7 @@ func (t *table) json(n *yaml.Node, left *int) (json template) {
 				t.add(key.Line, t.field("body."+key.Value), "is there twice")
 			}
 			seen[key.Value] = true
-			text(map[bool]string{true: "{", false: ","}[i == 0] + quotedJSON(key.Value) + ":")
+			text(map[bool]string{true: "{", false: ","}[i == 0] + `"` + inJSON(key.Value) + `":`)
 			json = append(json, t.json(n.Content[i+1], left)...)
 		}
 		if len(n.Content) == 0 {
@@ -90,14 +90,8 @@ func (t *table) jsonScalar(n *yaml.Node) template {
 				p.variable)
 		}
 		if p.variable == "" {
-			quoted := quotedJSON(p.text)
-			parsed[i].text = quoted[1 : len(quoted)-1]
+			parsed[i].text = inJSON(p.text)
 		}
 	}
 	return slices.Concat(template{{text: `"`}}, parsed, template{{text: `"`}})
-}
-
-func quotedJSON(text string) string {
-	quoted, _ := json.Marshal(text) // of a string it cannot fail
-	return string(quoted)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
-	"example.com/stock/loadtest/mapping"
 )
 
 // A request that does not sell is sent again after a busy reply. A sale is not: it is busy.
@@ -101,36 +100,5 @@ func TestSumOfText(t *testing.T) {
 		if got.Outcome != loadtest.Failed || !strings.Contains(got.Error, want) {
 			t.Errorf("%s: %+v", body, got)
 		}
-	}
-}
-
-func TestWrongBodiesAndWaits(t *testing.T) {
-	t.Parallel()
-	with := func(keys string) string { return strings.Replace(least, "path: /buy", "path: /buy, "+keys, 1) }
-	for _, row := range []struct{ text, want string }{
-		{with("busy: {status: 429, wait: 2m}"), `line 3: deduct.busy.wait: "2m" is no duration from 1ms to 1m0s`},
-		{with("busy: {status: 429, wait: 'header:'}"), `line 3: deduct.busy.wait: "" is no name of a header`},
-		{with("sold_out: {status: 429, wait: 2s}"), "line 3: deduct.sold_out.wait: is no key of deduct.sold_out"},
-		{with("busy: {status: 200}"), "line 3: deduct.busy: takes status 200, as accepted does"},
-		{"busy: {status: 2xx}" + least, "deduct.busy: takes status 200, as accepted does"},
-		{"late: 11m" + least, `line 1: late: "11m" is no duration from 1ms to 10m0s`},
-		{"late: 3" + least, `line 1: late: "3" is no duration`},
-		{with("body: {a: 'b{{quantity:number}}'}"), "line 3: deduct.body: {{quantity:number}} must stand alone"},
-		{with("body: '{{quantity:number}}'"), "line 3: deduct.body: {{quantity:number}} is for a body that is a table"},
-		{with("body: {a: '{{held}}'}"), "line 3: deduct.body: {{held}} is not known here"},
-		{with("body: {a: '{{sku+held}}'}"), "line 3: deduct.body: {{held}} is not known here"},
-		{with("body: {a: 1, a: 2}"), "line 3: deduct.body.a: is there twice"},
-		{with("body: {[a]: 1}"), "line 3: deduct.body: can only have keys that are text"},
-		{with("body: &b [*b]"), "line 3: deduct.body: has more than 1000 values, or contains itself"},
-		{with("headers: {Content-Type: text/plain}, body: {a: 1}"), "deduct.body: is a table, which is sent as"},
-	} {
-		_, err := mapping.Parse([]byte(row.text))
-		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v; want %s", row.text, err, row.want)
-		}
-	}
-	file, err := mapping.Parse([]byte("late: 1500ms" + least))
-	if err != nil || fmt.Sprint(file.Late()) != "1.5s" {
-		t.Error(file, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math/big"
 	"net/url"
 	"os"
 	"slices"
@@ -24,27 +25,19 @@ func plain(text string) string {
 
 // integer parses a whole number, exactly. It may be written with a fraction or an exponent: 40.0000, 4e1.
 func integer(text string) (int64, error) {
-	mantissa, exponent, scaled := strings.Cut(strings.ToLower(text), "e")
-	units, fraction, _ := strings.Cut(mantissa, ".")
-	digits, scale := units+fraction, 0
-	if scaled {
-		var err error
-		if scale, err = strconv.Atoi(exponent); err != nil {
-			return 0, err
-		}
+	const longest = 100 // characters, and with an exponent of 3 digits no more work than these
+	_, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if len(text) > longest || len(exponent) > 4 || strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, strconv.ErrSyntax
 	}
-	scale -= len(fraction)
-	for ; scale < 0 && len(strings.Trim(digits, "+-")) > 1 && strings.HasSuffix(digits, "0"); scale++ {
-		digits = strings.TrimSuffix(digits, "0")
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
+	n, isNumber := new(big.Rat).SetString(text)
 	switch {
-	case err != nil || n == 0:
-		return n, err
-	case scale < 0 || scale > 18:
+	case !isNumber:
+		return 0, strconv.ErrSyntax
+	case !n.IsInt() || !n.Num().IsInt64():
 		return 0, strconv.ErrRange
 	}
-	return strconv.ParseInt(digits+strings.Repeat("0", scale), 10, 64)
+	return n.Num().Int64(), nil
 }
 
 // document returns the JSON value that body holds, with numbers as they are written. A byte order mark before it is
@@ -175,30 +168,18 @@ func (t template) fill(v values) string {
 
 // path inserts the values escaped for a path, and after the first question mark for a query.
 func (t template) path(v values) string {
-	var b strings.Builder
-	query := false
-	for _, p := range t {
-		switch {
-		case p.variable == "":
-			b.WriteString(p.text)
-			query = query || strings.Contains(p.text, "?")
-		case query:
-			b.WriteString(url.QueryEscape(p.value(v)))
-		default:
-			b.WriteString(url.PathEscape(p.value(v)))
-		}
+	i := slices.IndexFunc(t, func(p part) bool { return p.variable == "" && strings.Contains(p.text, "?") })
+	if i < 0 {
+		i = len(t)
 	}
-	return b.String()
+	return t[:i].escaped(v, url.PathEscape) + t[i:].escaped(v, url.QueryEscape)
 }
 
 // content inserts the values escaped for a body of that media type.
 func (t template) content(kind string, v values) string {
 	switch {
 	case strings.Contains(kind, "json"):
-		return t.escaped(v, func(value string) string {
-			quoted, _ := json.Marshal(value) // of a string it cannot fail
-			return string(quoted[1 : len(quoted)-1])
-		})
+		return t.escaped(v, inJSON)
 	case strings.Contains(kind, "x-www-form-urlencoded"):
 		return t.escaped(v, url.QueryEscape)
 	case strings.Contains(kind, "xml"):
@@ -207,25 +188,28 @@ func (t template) content(kind string, v values) string {
 	return t.fill(v)
 }
 
+// inJSON returns a text as it stands between the quotes of JSON.
+func inJSON(text string) string {
+	quoted, _ := json.Marshal(text) // of a string it cannot fail
+	return string(quoted[1 : len(quoted)-1])
+}
+
 func (t template) escaped(v values, escape func(string) string) string {
-	var b strings.Builder
-	for _, p := range t {
-		if p.variable == "" {
-			b.WriteString(p.text)
-		} else {
-			b.WriteString(escape(p.value(v)))
-		}
-	}
-	return b.String()
+	return t.text(func(p *part) string { return escape(p.value(v)) })
 }
 
 func (t template) String() string {
+	return t.text(func(p *part) string { return "{{" + p.variable + "}}" })
+}
+
+// text returns the template with what of returns for each variable.
+func (t template) text(of func(*part) string) string {
 	var b strings.Builder
-	for _, p := range t {
-		if p.variable == "" {
-			b.WriteString(p.text)
+	for i := range t {
+		if t[i].variable == "" {
+			b.WriteString(t[i].text)
 		} else {
-			b.WriteString("{{" + p.variable + "}}")
+			b.WriteString(of(&t[i]))
 		}
 	}
 	return b.String()

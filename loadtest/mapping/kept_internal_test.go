@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,31 +119,6 @@ func FuzzMeaning(f *testing.F) {
 		if got.Outcome == "" || accepted != (got.Receipt != nil) || accepted && got.OrderID == "" ||
 			accepted && !got.Blind && (got.Read > 100 || got.Remaining != got.Read-1) {
 			t.Errorf("%+v", got)
-		}
-	})
-}
-
-// integer agrees with exact arithmetic.
-func FuzzInteger(f *testing.F) {
-	for _, text := range []string{
-		"40", "40.0000", "4e1", "-0E-8", "400e-1", "9223372036854775807.0", "1e19", "0.5", "+5.", ".5",
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		n, err := integer(text)
-		if _, exponent, scaled := strings.Cut(strings.ToLower(text), "e"); scaled && len(exponent) > 4 {
-			return // big.Rat would compute all digits
-		}
-		exact, valid := new(big.Rat).SetString(text)
-		if err != nil || strings.ContainsAny(text, "_/xXpPoObB") {
-			if err == nil {
-				t.Errorf("%q is %d", text, n)
-			}
-			return
-		}
-		if !valid || !exact.IsInt() || !exact.Num().IsInt64() || exact.Num().Int64() != n {
-			t.Errorf("%q is %d, and not %v", text, n, exact)
 		}
 	})
 }

@@ -105,6 +105,12 @@ type question struct {
 	link      *url.URL // in place of path, if an earlier reply has led to it; nil: it has not
 }
 
+// by returns q with another method.
+func (q question) by(method string) question {
+	q.method = method
+	return q
+}
+
 // kind returns the media type of the body.
 func (q *question) kind() string { return contentType(q.headers) }
 
@@ -132,8 +138,8 @@ type reading struct {
 type step struct {
 	question
 	name              string // its number if it has no other
-	sells, busyFirst  bool   // busyFirst: a busy reply means nothing else
-	soldOut, pending  rules  // may be empty: the API has no such reply
+	sells             bool
+	soldOut, pending  rules // may be empty: the API has no such reply
 	repeat            *repetition
 	saves             []saving
 	orderID, instance place // may be empty

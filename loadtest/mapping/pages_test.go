@@ -6,54 +6,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"example.com/stock/loadtest"
-	"example.com/stock/loadtest/mapping"
 )
 
-// pagesShop lists its orders, three a page, and tells of the next page in every way that there is.
-func pagesShop(s *shelf) http.Handler {
-	const size = 3
-	next := linesShop(s)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.URL.Path != "/orders" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		all := s.listed()
+// A link leads to the next page until there is none.
+func TestPagesByLink(t *testing.T) {
+	t.Parallel()
+	target, _ := reach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, _ := strconv.Atoi(r.FormValue("from"))
-		if page, err := strconv.Atoi(r.FormValue("page")); err == nil {
-			from = (page - 1) * size
+		if from < 2 {
+			w.Header().Add("Link", fmt.Sprintf(`</o?from=0>; rel="first", </o?from=%d>; rel="next"`, from+1))
 		}
-		from = min(from, len(all))
-		to := min(from+size, len(all))
-		if to < len(all) {
-			w.Header().Add("Link", fmt.Sprintf(`</orders?from=0>; rel="first", </orders?from=%d>; rel="next"`, to))
-		}
-		w.Header().Set("X-Pages", strconv.Itoa((len(all)+size-1)/size))
-		var list []string
-		for _, o := range all[from:to] {
-			list = append(list, fmt.Sprintf(`{"id":%q,"state":%q,"lines":[{"item":{"sku":"7"},"count":%d}],"note":%q}`,
-				o.id, o.state, o.units, o.ref))
-		}
-		fmt.Fprintf(w, `{"items":[%s],"count":%d,"end":"%d","more":%t}`, strings.Join(list, ","), len(all), to,
-			to < len(all))
-	})
-}
-
-func pagesMapping(query, next string) string {
-	return strings.NewReplacer("  path: /orders\n  list: .\n", "  path: \"/orders?"+query+"\"\n  list: items\n"+
-		"  next: "+next+"\n").Replace(linesMapping)
-}
-
-func TestPages(t *testing.T) {
-	for _, row := range []struct{ query, next string }{
-		{"", "{link: next}"},
-		{"from={{offset}}", "{pages: 'header:X-Pages'}"},
-	} {
-		t.Run(row.query+row.next, func(t *testing.T) {
-			judgeBoth(t, pagesShop, pagesMapping(row.query, row.next), "7")
-		})
+		fmt.Fprintf(w, `[{"id":%d,"n":1}]`, from)
+	}), ofOrders("next: {link: next}"), 1)
+	if orders, err := target.Orders(t.Context(), "", "x"); err != nil || len(orders) != 3 || orders[2].OrderID != "2" {
+		t.Errorf("%+v, %v", orders, err)
 	}
 }
 
@@ -95,45 +61,6 @@ orders: {path: "/orders?`
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) || asked > 2 ||
 			len(fmt.Sprint(err)) > 2<<10 {
 			t.Errorf("%s %s %s: %v, after %d pages", row.next, row.link[:min(40, len(row.link))], row.reply, err, asked)
-		}
-	}
-}
-
-// A list that was cut off proves nothing of the orders that are not in it.
-func TestPagesCutOff(t *testing.T) {
-	t.Parallel()
-	s := &shelf{}
-	cut := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("page") == "2" {
-			fmt.Fprintf(w, `{"items":[],"count":%d}`, len(s.listed()))
-			return
-		}
-		pagesShop(s).ServeHTTP(w, r)
-	})
-	r := judge(t, cut, pagesMapping("page={{page}}", "{total: count}"), "7")
-	if v := &r.Verdict; v.Finding != loadtest.Undecided || v.Phantoms > 0 ||
-		!strings.Contains(fmt.Sprint(v.Reasons), "orders.next") {
-		t.Errorf("%s: %v", v.Finding, v.Reasons)
-	}
-}
-
-func TestWrongPages(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct{ query, next, want string }{
-		{"", "{}", "next: must have one of cursor, link, pages and total, and has 0 of them"},
-		{"p={{page}}", "{pages: a, total: b}", "next: must have one of cursor, link, pages and total, and has 2"},
-		{"", "{link: prev}", `next.link: "prev" is not known; there is next`},
-		{"", "{total: a}", "next: needs {{page}} or {{offset}} in path or body"},
-		{"", "{cursor: a}", "next: needs {{cursor}} in path or body"},
-		{"p={{page}}", "{link: next}", "next: is missing: {{page}} and {{offset}} need pages or total"},
-		{"p={{cursor}}&q={{page}}", "{total: a}", "next: is missing: {{cursor}} needs"},
-		{"p={{page}}", "{total: a, more: b}", "next.more: is no key of orders.next"},
-		{"p={{page}}", "{total: 'a['}", `next.total: "a[" has [ without ]`},
-	} {
-		_, err := mapping.Parse([]byte(pagesMapping(row.query, row.next)))
-		if err == nil || !strings.Contains(err.Error(), "line 14: orders."+row.want) ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s %s: %v; want %s", row.query, row.next, err, row.want)
 		}
 	}
 }

@@ -73,6 +73,7 @@ func (t *table) auth() (list []header, given bool) {
 		return nil, true
 	}
 	of.known = t.known
+	before := len(t.found)
 	if bearer := of.template("bearer", optional); len(bearer) > 0 {
 		of.sendable("bearer", bearer)
 		list = append(list, header{name: "Authorization", value: append(template{{text: "Bearer "}}, bearer...)})
@@ -86,14 +87,9 @@ func (t *table) auth() (list []header, given bool) {
 		value := slices.Concat(user, template{{text: ":"}}, password)
 		list = append(list, header{name: "Authorization", value: value, basic: true})
 	}
-	before := len(t.found)
 	of.done()
-	switch _, both := of.values["bearer"]; {
-	case len(t.found) > before:
-	case len(list) == 0 && len(of.values) == 0:
-		t.bad("auth", "must have bearer or basic, or be none")
-	case len(list) > 1 && both:
-		t.bad("auth", "has two forms, bearer and basic; leave one out")
+	if len(list) != 1 && len(t.found) == before {
+		t.bad("auth", "must be none, or have one of bearer and basic")
 	}
 	return list, true
 }

@@ -18,14 +18,14 @@ func (t *table) file() *File {
 	top.known = []string{varToken, varEnv}
 	f.ids, f.skus = top.ids()
 	f.late = top.duration("late", time.Millisecond, 10*time.Minute)
-	common := question{headers: top.headers(nil), busy: top.rules("busy", optional)}
+	common := question{headers: top.headers(nil), busy: top.rules("busy")}
 	if t := top.section("set", optional, varSKU, varQuantity, varToken); t != nil {
 		f.set = t.setting(common)
 	}
 	inSet := top.used
 	top.used = make(map[string]bool)
 	if t := top.section("read", required, varSKU, varToken); t != nil {
-		f.read = reading{t.call(http.MethodGet, common), t.place("quantity", required), t.place("less", optional)}
+		f.read = reading{t.call(common.by(http.MethodGet)), t.place("quantity", required), t.place("less", optional)}
 		t.done()
 	}
 	if t := top.section("deduct", required, varSKU, varQuantity, varRequest, varToken); t != nil {
@@ -102,26 +102,24 @@ func (t *table) section(key string, need bool, variables ...string) *table {
 	return of
 }
 
-// call reads a request that succeeds or fails by the status of the reply.
-func (t *table) call(method string, common question) question {
-	q := t.request(method, common)
-	list := t.statuses()
-	if len(list) == 0 {
-		list = successes()
+// call reads a request that sells nothing. The statuses of success are a short form of accepted.
+func (t *table) call(common question) question {
+	q := t.request(common)
+	if list := t.statuses(); len(list) > 0 {
+		q.accepted, q.byDefault = rules{{status: list}}, false
 	}
-	q.accepted = rules{{status: list}}
 	return q
 }
 
-func successes() []statuses { return []statuses{{200, 299}} }
-
-// request reads the form of a request. method is the default.
-// common has what all requests have.
-func (t *table) request(method string, common question) question {
+// request reads the form of a request, and which replies mean that it worked. common has what is not said.
+func (t *table) request(common question) question {
 	q := question{
 		entry:  entry{t.line, t.name},
-		method: cmp.Or(t.text("method", optional), method), path: t.template("path", required),
-		headers: t.headers(common.headers), busy: common.busy,
+		method: cmp.Or(t.text("method", optional), common.method), path: t.template("path", required),
+		headers: t.headers(common.headers), busy: t.busy(common.busy), accepted: t.rules("accepted"),
+	}
+	if !t.has("accepted") {
+		q.accepted, q.byDefault = rules{{status: []statuses{{200, 299}}}}, true
 	}
 	q.body, q.isJSON = t.body()
 	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

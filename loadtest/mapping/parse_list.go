@@ -3,13 +3,14 @@ package mapping
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 func (t *table) listing(common question) *listing {
 	l := &listing{
-		question:  t.call(http.MethodGet, common),
+		question:  t.call(common.by(http.MethodGet)),
 		list:      t.place("list", required),
 		where:     t.where(),
 		orderID:   t.entryPlace("order_id", required),
@@ -18,24 +19,27 @@ func (t *table) listing(common question) *listing {
 		effect:    effect{t.entryPlace("read", optional), t.entryPlace("remaining", optional)},
 	}
 	l.next = t.paging()
-	asks := func(names ...string) bool {
-		return slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool {
-			return slices.Contains(names, p.variable)
-		})
-	}
-	switch counts := l.next.form == byPages || l.next.form == byTotal; {
-	case asks(varCursor) && l.next.form != byCursor:
-		t.bad("next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page", varCursor)
-	case l.next.form == byCursor && !asks(varCursor):
-		t.bad("next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
-	case asks(varPage, varOffset) && !counts:
-		t.bad("next", "is missing: {{%s}} and {{%s}} need pages or total, the place where a reply tells how many "+
-			"there are", varPage, varOffset)
-	case counts && !asks(varPage, varOffset):
-		t.bad("next", "needs {{%s}} or {{%s}} in path or body, or the same page would be asked for without end",
-			varPage, varOffset)
-	}
+	t.turns(l)
 	return l
+}
+
+// turns notes it if the variables that lead from page to page do not fit the form of paging.
+func (t *table) turns(l *listing) {
+	asks := func(name string) bool {
+		return slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == name })
+	}
+	of := map[pagingForm][]string{byCursor: {varCursor}, byPages: {varPage, varOffset}, byTotal: {varPage, varOffset}}
+	for _, name := range []string{varCursor, varPage, varOffset} {
+		if asks(name) && !slices.Contains(of[l.next.form], name) {
+			t.bad("next", "is missing: {{%s}} needs the place of the cursor, and {{%s}} and {{%s}} need pages or total",
+				varCursor, varPage, varOffset)
+			return
+		}
+	}
+	if names := of[l.next.form]; len(names) > 0 && !slices.ContainsFunc(names, asks) {
+		t.bad("next", "needs {{%s}} in path or body, or the same page would be asked for without end",
+			strings.Join(names, "}} or {{"))
+	}
 }
 
 // paging reads how the list goes on: the place of a cursor, or a table with one of the forms.

@@ -22,8 +22,8 @@ func jsonText(n *yaml.Node) string {
 }
 
 // rules returns a rule, or a list of them. It is empty if any is missing or invalid, so that nothing overlaps with it.
-func (t *table) rules(key string, need bool) (list rules) {
-	n := t.value(key, need)
+func (t *table) rules(key string) (list rules) {
+	n := t.value(key, optional)
 	if n == nil {
 		return nil
 	}
@@ -71,21 +71,25 @@ func (t *table) rule(busy bool) rule {
 	t.done()
 	switch {
 	case len(t.found) > before:
-	case len(r.status) == 0 && r.field.empty() && len(given) == 0:
-		t.add(t.line, t.name, "must have status, or field with equals, not, contains or exists, or both")
 	case len(given) > 1:
 		t.add(t.line, t.name, "must have one of %s; for any of several conditions give a list of rules",
 			strings.Join(given, " and "))
-	case len(given) == 0 && !r.field.empty():
-		t.add(t.line, t.name, "must have field and equals together, or not, contains or exists in place of equals")
-	case len(given) > 0 && r.field.empty():
-		t.add(t.line, t.name, "must have field and %s together", given[0])
+	case r.field.empty() != (len(given) == 0), len(r.status) == 0 && r.field.empty():
+		t.add(t.line, t.name, "must have status, or field with one of equals, not, contains and exists, or both")
 	case r.predicate == exists && (len(r.values) != 1 || r.values[0] != "true" && r.values[0] != "false"):
 		t.bad(string(exists), "must be true or false")
 	case slices.Contains(r.values, "") && r.predicate == contains:
 		t.bad(string(contains), "is empty, and every text contains that; give a part of the text")
 	}
 	return r
+}
+
+// busy reads the rules for busy replies, in place of outer ones.
+func (t *table) busy(outer rules) rules {
+	if own := t.rules("busy"); len(own) > 0 {
+		return own
+	}
+	return outer
 }
 
 // wait reads how long to wait after a busy reply: a duration, or the header that tells it.
@@ -98,7 +102,7 @@ func (t *table) wait() (time.Duration, place) {
 
 // where reads the rules for entries of the list, which have neither status nor headers.
 func (t *table) where() rules {
-	list := t.rules("where", optional)
+	list := t.rules("where")
 	for i := range list {
 		if len(list[i].status) > 0 || list[i].field.header != "" {
 			t.bad("where", "is about entries of the list, which have no status and no headers; name a field of theirs")

@@ -17,36 +17,33 @@ const (
 	longest     = 10 * time.Minute
 )
 
-// setting reads how the stock is set: by one request, or by several.
-func (t *table) setting(common question) (list []step) {
-	if t.inSteps() {
-		list = t.steps(&common, func(of *table) step { return of.step(common) })
-		for i := range list {
-			for _, s := range list[i].saves {
-				t.saved = append(t.saved, s.name)
-			}
+// setting reads how the stock is set.
+func (t *table) setting(common question) []step {
+	list := t.requests(common.by(http.MethodPut), func(of *table, common question) step {
+		return of.step(of.call(common))
+	})
+	for i := range list {
+		for _, s := range list[i].saves {
+			t.saved = append(t.saved, s.name)
 		}
-	} else {
-		list = []step{{question: t.call(http.MethodPut, common), name: "1"}}
 	}
-	t.done()
 	return list
 }
 
 // purchase reads the requests of a sale, and which of them sells.
 func (t *table) purchase(common question) (list []step, sells int) {
-	if !t.inSteps() {
-		s := t.replies(step{question: t.request(http.MethodPost, common), name: "1", sells: true}, required)
-		t.done()
-		return []step{s}, 0
-	}
-	list = t.steps(&common, func(of *table) step {
-		s := of.step(common)
+	list = t.requests(common.by(http.MethodPost), func(of *table, common question) step {
+		s := of.step(of.request(common))
 		s.sells = of.sells()
-		s.pending = of.rules("pending", optional)
-		return of.replies(s, optional)
+		s.soldOut, s.pending = of.rules("sold_out"), of.rules("pending")
+		s.orderID, s.instance = of.place("order_id", optional), of.place("instance", optional)
+		s.effect = effect{of.place("read", optional), of.place("remaining", optional)}
+		of.toldApart(&s)
+		return s
 	})
-	t.done()
+	if !t.has("steps") {
+		list[0].sells = true
+	}
 	var selling []int
 	for i := range list {
 		if list[i].sells {
@@ -62,26 +59,22 @@ func (t *table) purchase(common question) (list []step, sells int) {
 	return list, selling[0]
 }
 
-// inSteps reports whether t has steps in place of one request.
-func (t *table) inSteps() bool {
-	if t.value("steps", optional) == nil {
-		return false
+// requests reads the requests of t by read, which gets what they have in common: the steps or, without any, the one
+// request that t is. The values that a step saves are known to those after it.
+func (t *table) requests(common question, read func(of *table, common question) step) (list []step) {
+	n := t.value("steps", optional)
+	if n == nil {
+		s := read(t, common)
+		s.name = "1"
+		t.done()
+		return []step{s}
 	}
 	if t.has("path") {
 		t.bad("path", "and steps are two forms of the same: make the request a step, or leave steps out")
 		t.asked = append(t.asked, "path")
 	}
-	return true
-}
-
-// steps reads a list of requests by read. The values that one saves are known to those after it. common gets what the
-// section has for all of them.
-func (t *table) steps(common *question, read func(*table) step) (list []step) {
-	common.headers = t.headers(common.headers)
-	if busy := t.rules("busy", optional); len(busy) > 0 {
-		common.busy = busy
-	}
-	n := t.value("steps", required)
+	common = question{method: http.MethodPost, headers: t.headers(common.headers), busy: t.busy(common.busy)}
+	t.done()
 	if at := target(n); at.Kind != yaml.SequenceNode || len(at.Content) == 0 {
 		t.bad("steps", "must be a list of requests, at least one: [{path: ...}, ...]")
 		return nil
@@ -100,7 +93,7 @@ func (t *table) steps(common *question, read func(*table) step) (list []step) {
 			of.bad("name", "is the name of an earlier step, too: give each another")
 		}
 		of.known = known
-		s := read(of)
+		s := read(of, common)
 		s.name = name
 		of.done()
 		for _, saved := range s.saves {
@@ -111,25 +104,9 @@ func (t *table) steps(common *question, read func(*table) step) (list []step) {
 	return list
 }
 
-// step reads what the steps of set and deduct have in common.
-func (t *table) step(common question) step {
-	s := step{question: t.request(http.MethodPost, common)}
-	t.ownBusy(&s)
-	s.saves = t.savings()
-	s.repeat = t.repetition()
-	if s.accepted = t.rules("accepted", optional); len(s.accepted) == 0 && !t.has("accepted") {
-		s.accepted, s.byDefault = rules{{status: successes()}}, true
-	}
-	return s
-}
-
-// ownBusy reads the rules for busy replies of a step, in place of those outside. What those outside take is busy,
-// whatever the step says of a field in it.
-func (t *table) ownBusy(s *step) {
-	s.busyFirst = true
-	if busy := t.rules("busy", optional); len(busy) > 0 {
-		s.busy, s.busyFirst = busy, false
-	}
+// step reads what the requests of set and deduct may have.
+func (t *table) step(q question) step {
+	return step{question: q, saves: t.savings(), repeat: t.repetition()}
 }
 
 // sells reports whether the step sells.
@@ -167,7 +144,7 @@ func (t *table) repetition() *repetition {
 	}
 	while, until := of.has("while"), of.has("until")
 	r := &repetition{until: until}
-	r.while = slices.Concat(of.rules("while", optional), of.rules("until", optional))
+	r.while = slices.Concat(of.rules("while"), of.rules("until"))
 	if while == until {
 		t.bad("repeat", "must have one of while and until, the rule for the replies after which it goes on, or ends")
 	}
@@ -177,37 +154,23 @@ func (t *table) repetition() *repetition {
 	return r
 }
 
-// replies reads what the replies to a request of a purchase mean, and tell. need says whether accepted must be there.
-func (t *table) replies(s step, need bool) step {
-	if need {
-		s.accepted = t.rules("accepted", need)
-		t.ownBusy(&s)
-	}
-	s.soldOut = t.rules("sold_out", optional)
-	s.orderID, s.instance = t.place("order_id", optional), t.place("instance", optional)
-	s.effect = effect{t.place("read", optional), t.place("remaining", optional)}
+// toldApart notes it if a reply to s is sure to mean two things.
+func (t *table) toldApart(s *step) {
 	accepted := s.accepted
 	if s.byDefault {
 		accepted = nil
 	}
-	pairs := []struct {
+	meanings := []struct {
 		key string
 		rules
 	}{{"accepted", accepted}, {"sold_out", s.soldOut}, {"pending", s.pending}, {"busy", s.busy}}
-	for i, b := range pairs {
-		for _, a := range pairs[:i] {
-			others := a.rules
-			if b.key == "busy" && s.busyFirst {
-				others = slices.DeleteFunc(slices.Clone(others), func(r rule) bool { return len(r.status) == 0 })
-			}
-			if status, both := others.overlaps(b.rules); both {
-				t.bad(b.key,
-					"takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
-					status, a.key)
+	for i, b := range meanings {
+		for _, a := range meanings[:i] {
+			if status, both := a.overlaps(b.rules); both {
+				t.bad(b.key, "takes status %s, as %s does: give each a field to tell them apart", status, a.key)
 			}
 		}
 	}
-	return s
 }
 
 // order checks what depends on the order of the steps of a purchase.

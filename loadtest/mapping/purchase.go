@@ -229,8 +229,7 @@ func (t *Target) classify(s *step, got source, ans *loadtest.Answer) loadtest.Re
 	}{
 		{loadtest.Busy, s.busy}, {loadtest.SoldOut, s.soldOut}, {taken, s.pending}, {loadtest.Accepted, s.accepted},
 	} {
-		decided := s.busyFirst && slices.Contains(meant, loadtest.Busy)
-		if decided || s.byDefault && o.Outcome == loadtest.Accepted && len(meant) > 0 {
+		if s.byDefault && o.Outcome == loadtest.Accepted && len(meant) > 0 {
 			continue
 		}
 		if t.matches(o.rules, ans.Status, got) {

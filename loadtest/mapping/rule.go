@@ -136,18 +136,11 @@ func (r *rule) names(text string) bool {
 	return slices.Contains(r.values, text)
 }
 
-// overlaps reports whether one reply could match both rules: they share a status, and no field distinguishes them.
+// overlaps reports whether one reply is sure to be able to match both rules: they share a status, and one of them asks
+// for nothing else. Whether two fields tell all replies apart is seen in each reply.
 func (r *rule) overlaps(other *rule) (statuses, bool) {
-	if r.toldApart(other) {
+	if !r.field.empty() && !other.field.empty() {
 		return statuses{}, false
-	}
-	switch {
-	case len(r.status) == 0 && len(other.status) == 0:
-		return statuses{http.StatusOK, http.StatusOK}, true
-	case len(r.status) == 0:
-		return statuses{other.status[0].from, other.status[0].from}, true
-	case len(other.status) == 0:
-		return statuses{r.status[0].from, r.status[0].from}, true
 	}
 	for _, a := range r.status {
 		for _, b := range other.status {
@@ -157,48 +150,4 @@ func (r *rule) overlaps(other *rule) (statuses, bool) {
 		}
 	}
 	return statuses{}, false
-}
-
-// toldApart reports whether fields distinguish the rules, whatever the status. Two fields, or two texts to be
-// contained, may distinguish all replies that there are: whether they do is seen in each reply.
-func (r *rule) toldApart(other *rule) bool {
-	if r.field.empty() || other.field.empty() {
-		return false
-	}
-	if r.field.text != other.field.text {
-		return true
-	}
-	switch {
-	case r.predicate == exists || other.predicate == exists:
-		return r.wants("false") && other.wants("true") || r.wants("true") && other.wants("false")
-	case r.predicate == equals:
-		return !slices.ContainsFunc(r.values, other.takes)
-	case other.predicate == equals:
-		return !slices.ContainsFunc(other.values, r.takes)
-	case r.predicate == contains && other.predicate == contains:
-		return !slices.ContainsFunc(r.values, other.names) && !slices.ContainsFunc(other.values, r.names)
-	}
-	return false
-}
-
-// takes reports whether r matches a value with that text.
-func (r *rule) takes(text string) bool {
-	switch r.predicate {
-	case equals:
-		return r.names(text)
-	case not:
-		return text != "null" && !r.names(text)
-	}
-	return text != "null" && r.names(text)
-}
-
-// wants reports whether r matches only if there is a value ("true"), or only if there is none ("false").
-func (r *rule) wants(there string) bool {
-	switch r.predicate {
-	case exists:
-		return r.values[0] == there
-	case equals:
-		return there == "true" && !slices.Contains(r.values, "null")
-	}
-	return there == "true"
 }

@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -21,8 +20,7 @@ type veil struct{ replacer *strings.Replacer } // nil: there are no secrets
 func newVeil(secrets map[string]string, headers []header, v values) veil {
 	forms := make(map[string]string)
 	add := func(form, shown string) {
-		quoted, _ := json.Marshal(form) // of a string it cannot fail
-		forms[form], forms[string(quoted[1:len(quoted)-1])] = shown, shown
+		forms[form], forms[inJSON(form)] = shown, shown
 		forms[url.PathEscape(form)], forms[url.QueryEscape(form)] = shown, shown
 	}
 	for secret, shown := range secrets {

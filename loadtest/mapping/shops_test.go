@@ -131,11 +131,3 @@ orders: {path: "/orders?c={{cursor}}", list: items, next: next, order_id: id, qu
 		}
 	}
 }
-
-// A file may begin with a byte order mark.
-func TestMappingWithAByteOrderMark(t *testing.T) {
-	t.Parallel()
-	if _, err := mapping.Parse([]byte("\ufeff" + least)); err != nil {
-		t.Error(err)
-	}
-}

@@ -41,14 +41,7 @@ func (f *frame) hold(c *course) {
 // true stock must have a point. axes may be nil.
 func stockChart(v voice, c *course, size float64, axes *frame) *chart {
 	p := newChart(size)
-	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
-	if step := (len(read) + places - 1) / places; step > 1 {
-		var some []moment
-		for i := 0; i < len(read); i += step {
-			some = append(some, read[i])
-		}
-		read = some
-	}
+	truth, written, read := thin(c.truth), thin(c.written), thin(c.read)
 	if len(written) > 0 && c.gaps() {
 		gap, err := plotter.NewPolygon(append(stairs(written), backwards(stairs(truth))...))
 		if err == nil {

@@ -132,7 +132,7 @@ func shelfChart(v voice, s shelf, size float64) *chart {
 		{s.reserved, inkBusy, "checkout.reserved"},
 		{s.received, inkSoldOut, "checkout.available"},
 	} {
-		line := thin(layer.line, places)
+		line := thin(layer.line)
 		area, err := plotter.NewPolygon(append(stairs(line), backwards(stairs(below))...))
 		if err != nil {
 			continue
@@ -142,7 +142,7 @@ func shelfChart(v voice, s shelf, size float64) *chart {
 		p.explain(v.say(layer.name), swatch{layer.ink})
 		below = line
 	}
-	if top, err := plotter.NewLine(points(thin(s.received, places))); err == nil {
+	if top, err := plotter.NewLine(points(thin(s.received))); err == nil {
 		top.StepStyle, top.LineStyle = plotter.PostStep, p.line(inkTruth, 1.4)
 		p.Add(top)
 		p.explain(v.say("checkout.received"), top)

@@ -473,7 +473,7 @@ func (v *runView) stock(whole bool) {
 	if len(c.read) > 0 {
 		note("drawn-when")
 	}
-	if n := len(c.read); n > places {
+	if n := len(c.read); n > len(thin(c.read)) {
 		note("thinned-sales", "n", thousands(int64(n)))
 	}
 }

@@ -138,9 +138,9 @@ func (c *course) trace(sales []sale, end float64) {
 	c.written = append(c.written, moment{max(end, last.ms), last.units})
 }
 
-// thin reduces a line to that many places along it. Of each place it keeps the first, the lowest, the highest and the
-// last point.
-func thin(line []moment, places int) []moment {
+// thin reduces a line to the places along it. Of each place it keeps the first, the lowest, the highest and the last
+// point.
+func thin(line []moment) []moment {
 	if len(line) <= 4*places {
 		return line
 	}
