@@ -83,8 +83,7 @@ func TestBuildWithServersDown(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					err := seller(ctx, noStore{}, &service.Sale{
-						Order:   service.Order{SKU: "sku", Quantity: 1},
-						Options: lock.Options{TryOnce: true},
+						Order: service.Order{SKU: "sku", Quantity: 1}, TryOnce: true,
 					})
 					if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
 						t.Errorf("err = %v, want ErrDown", err)
