@@ -135,17 +135,3 @@ func TestBuildDecoratesAndCloses(t *testing.T) {
 		t.Errorf("close: %v, %d times; want the lock closed though it is decorated", err, l.closed)
 	}
 }
-
-// Locks with something to close are closed through whatever they are wrapped in.
-func TestEveryLockCanBeClosedTwice(t *testing.T) {
-	t.Parallel()
-	servers := dead(t)
-	for _, s := range strategy.All() {
-		_, closer := s.Build(servers, nil)
-		for range 2 {
-			if err := closer(); err != nil {
-				t.Errorf("%s: %v", s.Name, err)
-			}
-		}
-	}
-}
