@@ -62,13 +62,13 @@ func (d *deduction) ready(ctx context.Context) error {
 // wait returns the Wait of the deduction. It ends with ctx, when a server that the deduction needs goes down, and after
 // limit. A limit of 0 means to try once; then work limits the try, because the server may not answer.
 func (d *deduction) wait(ctx context.Context, limit, work time.Duration) Wait {
-	until := time.Now().Add(cmp.Or(limit, work))
+	until, needs := time.Now().Add(cmp.Or(limit, work)), d.needs
 	return func() (context.Context, context.CancelFunc) {
 		var silent error // if nil, the cause of the end is context.DeadlineExceeded
 		if limit == 0 {
 			silent = driver.NewDown("lock", "no-answer", "limit", work.String())
 		}
-		up, done := While(ctx, d.needs...)
+		up, done := While(ctx, needs...)
 		wait, cancel := context.WithDeadlineCause(up, until, silent)
 		return wait, func() { cancel(); done() }
 	}
