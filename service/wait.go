@@ -12,8 +12,8 @@ type (
 // lock find no queue, so only those that wait make it.
 type Wait func() (wait context.Context, done context.CancelFunc)
 
-// WithWait returns work with a Wait, for the queues on the way of each call that work is passed to: a call that is still
-// in a queue when the wait ends leaves it; a call that has got through goes on until work ends.
+// WithWait returns work with a Wait, for the queues on the way of each call that work is passed to: a call that is
+// still in a queue when the wait ends leaves it; a call that has got through goes on until work ends.
 func WithWait(work context.Context, wait Wait) context.Context {
 	return context.WithValue(work, waitKey{}, wait)
 }
