@@ -72,7 +72,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -92,7 +92,7 @@ test: ## Run the tests on real servers, each once, without the long ones (REQUIR
 
 verify: ## Run the rest, before an issue is called resolved: long tests, the whole lab, lessons, fail-over, soak, compositions (an hour)
 	$(RACE_TEST) $(ALL)
-	$(MAKE) client-test new-test
+	$(MAKE) new-test
 	$(MAKE) failover ARGS=--short
 	$(MAKE) lab lessons
 	$(MAKE) soak FOR=45s SEED=5
@@ -103,9 +103,6 @@ verify: ## Run the rest, before an issue is called resolved: long tests, the who
 
 test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
 	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(MAKE) --no-print-directory test GO_TEST='$(GO_TEST) -count 1'
-
-client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
-	cd handler/clienttest && $(GO) test -count 1 .
 
 .PHONY: new-test new-compose-test
 new-test: build ## Write an order service (stock new), lint it, test it

@@ -29,7 +29,9 @@ type fakeService struct {
 	asked  []service.Request
 
 	condition service.Condition // of the last SetStockIf
-	cursor    string            // of the last Orders
+	quantity  int64
+	cursor    string // of the last Orders
+	limit     int
 }
 
 func (d *fakeService) Deduct(ctx context.Context, r service.Request) (service.Receipt, error) {
@@ -42,16 +44,16 @@ func (d *fakeService) Stock(_ context.Context, _ string, sku service.SKU) (servi
 }
 
 func (d *fakeService) SetStockIf(
-	_ context.Context, _ string, sku service.SKU, _ int64, c service.Condition,
+	_ context.Context, _ string, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
-	d.condition = c
+	d.quantity, d.condition = quantity, c
 	return d.stock(sku)
 }
 
 func (d *fakeService) Orders(
-	_ context.Context, _ string, _ service.SKU, cursor string, _ int,
+	_ context.Context, _ string, _ service.SKU, cursor string, limit int,
 ) (service.Page, error) {
-	d.cursor = cursor
+	d.cursor, d.limit = cursor, limit
 	return service.Page{Orders: []service.Order{order()}, Next: "1"}, nil
 }
 

@@ -24,7 +24,7 @@ var (
 
 // deduct sells by the strategy whose endpoint was asked.
 func (h *handler) deduct(c *gin.Context, strategy string) error {
-	c.Set(strategyKey, strategy)
+	noteOf(c).strategy = strategy
 	f, err := decode(c, deductFields...)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (h *handler) deductResource(c *gin.Context) error {
 		return err
 	}
 	strategy := f["strategy"]
-	c.Set(strategyKey, shorten(strategy))
+	noteOf(c).strategy = shorten(strategy)
 	sku, err := service.ParseSKU(c.Param("sku"))
 	if err != nil {
 		return err

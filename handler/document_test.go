@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -113,6 +114,18 @@ func fits(t *testing.T, schema string, body []byte) {
 	}
 	if err != nil {
 		t.Errorf("does not conform to %s: %v\n%s", schema, err, body)
+	}
+}
+
+// The document is one of OpenAPI, as programs that generate clients read it.
+func TestTheDocumentIsOneOfOpenAPI(t *testing.T) {
+	w := record(build(&fakeService{}, nil), http.MethodGet, "/openapi.json", "")
+	d, err := openapi3.NewLoader().LoadFromData(w.Body.Bytes())
+	if err == nil {
+		err = d.Validate(t.Context())
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -44,35 +44,13 @@ func TestRequestIDsAreChecked(t *testing.T) {
 	}
 }
 
-// A recorder remembers what it was asked for.
-type recorder struct {
-	*fakeService
-	limit    int
-	quantity int64
-}
-
-func (l *recorder) Orders(
-	ctx context.Context, store string, sku service.SKU, cursor string, limit int,
-) (service.Page, error) {
-	l.limit = limit
-	return l.fakeService.Orders(ctx, store, sku, cursor, limit)
-}
-
-func (l *recorder) SetStockIf(
-	ctx context.Context, store string, sku service.SKU, n int64, c service.Condition,
-) (service.Stock, error) {
-	l.quantity = n
-	return l.fakeService.SetStockIf(ctx, store, sku, n, c)
-}
-
 // Every limit is where it is said to be: the last value that is allowed gets through as it is, the next one does not.
 func TestLimitsAreExact(t *testing.T) {
 	d := &fakeService{
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
-	l := &recorder{fakeService: d}
-	url := serve(t, d, func(c *handler.Config) { c.Inventory, c.Lab = l, true }).URL
+	url := serve(t, d, func(c *handler.Config) { c.Lab = true }).URL
 	sold := func(what func(service.Request) any) func() any {
 		return func() any {
 			if len(d.asked) == 0 {
@@ -84,7 +62,7 @@ func TestLimitsAreExact(t *testing.T) {
 	quantity := sold(func(r service.Request) any { return r.Quantity })
 	wait := sold(func(r service.Request) any { return *r.Wait })
 	sku := sold(func(r service.Request) any { return len(r.SKU) })
-	limit, stock := func() any { return l.limit }, func() any { return l.quantity }
+	limit, stock := func() any { return d.limit }, func() any { return d.quantity }
 	for _, row := range []struct {
 		method, path string
 		saw          func() any
@@ -118,11 +96,11 @@ func TestLimitsAreExact(t *testing.T) {
 		{http.MethodPut, fmt.Sprintf("/v1/stock/a?quantity=%d", service.MaxStock+1), stock, nil},
 		{http.MethodPut, "/v1/stock/a", stock, nil},
 	} {
-		d.asked, l.limit, l.quantity = nil, -1, -1
+		d.asked, d.limit, d.quantity = nil, -1, -1
 		r := ask(t, row.method, url+row.path, "", "Authorization", "Bearer "+token)
 		if row.want == nil {
 			wantProblem(t, r, http.StatusBadRequest, "invalid")
-			if len(d.asked) > 0 || l.limit != -1 || l.quantity != -1 {
+			if len(d.asked) > 0 || d.limit != -1 || d.quantity != -1 {
 				t.Errorf("%s: the service was asked", row.path)
 			}
 			continue

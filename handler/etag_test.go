@@ -1,9 +1,7 @@
 package handler_test
 
 import (
-	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -144,39 +142,4 @@ func TestConditionsOnSeveralLines(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || !reflect.DeepEqual(d.condition, want) {
 		t.Errorf("%d, %+v, want %+v", resp.StatusCode, d.condition, want)
 	}
-}
-
-// Whatever the header says, it is understood or refused, and what is understood is a tag of ours.
-func FuzzCondition(f *testing.F) {
-	for _, text := range []string{`*`, `"2-17"`, `W/"1-1", "x"`, `,,"1-1"`, `"`, `W/`, "\"\x00\""} {
-		f.Add(text)
-	}
-	d := tagged()
-	h := build(d, nil)
-	f.Fuzz(func(t *testing.T, text string) {
-		d.condition = service.Condition{}
-		req := httptest.NewRequest(http.MethodPut, "/v1/stock/stock?quantity=5", http.NoBody)
-		req.Header = http.Header{"Authorization": {"Bearer " + token}, "If-Match": {text}, "If-None-Match": {text}}
-		r := httptest.NewRecorder()
-		h.ServeHTTP(r, req)
-		switch r.Code {
-		case http.StatusOK:
-			for _, tag := range append(d.condition.Match, d.condition.NoneMatch...) {
-				star := tag == service.AnyTag
-				if star && strings.Trim(text, " \t") != "*" || !star && strings.Trim(tag, "0123456789-") != "" {
-					t.Errorf("%q has the tag %q", text, tag)
-				}
-			}
-			if len(d.condition.Match) > len(d.condition.NoneMatch) {
-				t.Errorf("%q: %q match strongly, %q weakly", text, d.condition.Match, d.condition.NoneMatch)
-			}
-		case http.StatusBadRequest:
-			var p struct{ Field string }
-			if err := json.Unmarshal(r.Body.Bytes(), &p); err != nil || p.Field != "If-Match" {
-				t.Errorf("%q: %s", text, r.Body)
-			}
-		default:
-			t.Errorf("%q: status %d", text, r.Code)
-		}
-	})
 }

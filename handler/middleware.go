@@ -18,13 +18,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Keys of values in the gin context.
-const (
-	requestIDKey = "request_id"
-	problemKey   = "problem"
-	strategyKey  = "strategy"
-	streamKey    = "stream"
-)
+// A note is what the functions that handle a request tell each other, for its log line and its reply.
+type note struct {
+	requestID string
+	strategy  string
+	problem   string // the type of the problem in the reply
+	stream    bool   // the reply lasts as long as its client
+}
+
+// noteKey is the key of the note in the gin context.
+const noteKey = "note"
+
+// noteOf returns the note of a request, which identify has made.
+func noteOf(c *gin.Context) *note { return c.MustGet(noteKey).(*note) }
 
 // goodRequestID reports whether a client's request id may appear in logs and orders: it must match
 // ^[A-Za-z0-9._:-]{1,64}$.
@@ -40,7 +46,7 @@ func goodRequestID(id string) bool {
 }
 
 // requestID returns the id of the request.
-func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+func requestID(c *gin.Context) string { return noteOf(c).requestID }
 
 // identify gives every request an id, and adds this id and the name of the instance to the reply.
 func (h *handler) identify(c *gin.Context) {
@@ -48,7 +54,7 @@ func (h *handler) identify(c *gin.Context) {
 	if !goodRequestID(id) {
 		id = uuid.NewString()
 	}
-	c.Set(requestIDKey, id)
+	c.Set(noteKey, &note{requestID: id})
 	c.Header("X-Request-Id", id)
 	c.Writer.Header()["X-Instance"] = h.instance
 }
@@ -89,13 +95,13 @@ func (h *handler) measure(c *gin.Context) {
 	began := time.Now()
 	c.Next()
 	took := time.Since(began)
-	route, ctx := routeOf(c), c.Request.Context()
-	if !c.GetBool(streamKey) { // a stream lasts as long as its client, so its duration is not a latency
+	route, ctx, n := routeOf(c), c.Request.Context(), noteOf(c)
+	if !n.stream { // a stream lasts as long as its client, so its duration is not a latency
 		h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
 	}
-	if problem := c.GetString(problemKey); problem != "" {
-		h.Meter.Problem(route, c.Request.Method, problem)
-		trace.SpanFromContext(ctx).SetAttributes(attribute.String("stock.problem", problem))
+	if n.problem != "" {
+		h.Meter.Problem(route, c.Request.Method, n.problem)
+		trace.SpanFromContext(ctx).SetAttributes(attribute.String("stock.problem", n.problem))
 	}
 	level := slog.LevelInfo
 	if routine(route) {
@@ -106,12 +112,12 @@ func (h *handler) measure(c *gin.Context) {
 		traced = slog.String("trace_id", id)
 	}
 	h.Log.LogAttrs(ctx, level, "request",
-		slog.String("request_id", requestID(c)),
+		slog.String("request_id", n.requestID),
 		slog.String("method", shorten(c.Request.Method)),
 		slog.String("path", shownPath(c)),
 		slog.Int("status", c.Writer.Status()),
-		slog.String("strategy", c.GetString(strategyKey)),
-		slog.String("problem", c.GetString(problemKey)),
+		slog.String("strategy", n.strategy),
+		slog.String("problem", n.problem),
 		slog.Duration("took", took),
 		traced,
 	)

@@ -36,5 +36,6 @@ func describe(strategies []Strategy) ([]byte, error) {
 		document.Paths[s.Endpoint] = map[string]any{"post": post}
 	}
 	document.Rest["paths"] = document.Paths
+	delete(document.Rest, "x-parts") // the file has aliases of them
 	return json.Marshal(document.Rest)
 }

@@ -203,7 +203,7 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	for name, value := range p.header { // also a Retry-After that depends on the error
 		c.Header(name, value)
 	}
-	c.Set(problemKey, row.name)
+	noteOf(c).problem = row.name
 	c.Header("Content-Type", "application/problem+json")
 	c.AbortWithStatusJSON(row.status, p)
 }

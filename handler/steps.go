@@ -64,7 +64,7 @@ func (h *handler) getSteps(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Set(streamKey, true)
+	noteOf(c).stream = true
 	c.Header("Content-Type", "text/event-stream")
 	c.Header("Cache-Control", "no-store")
 	c.Header("X-Accel-Buffering", "no")

@@ -80,13 +80,14 @@ func TestStepsAreStreamed(t *testing.T) {
 			Fence: 1795311526293384, Err: err,
 		})
 	}
-	for range 6 {
-		tell(service.ReadIt, nil)
+	for range 5 {
+		tell(service.Woken, nil)
 	}
+	ring.Tell(service.Step{Kind: service.ReadIt, Read: 8, Batch: service.InBatch{ID: order().ID, Size: 2}})
 	r := follow(t, s.URL+"/v1/lab/steps?after=0")
 	seen := r.steps()
 	if seen.Dropped != 2 || len(seen.Steps) != 4 || seen.Steps[0].Number != 3 || seen.Boot == 0 ||
-		seen.Steps[0].Fence != "1795311526293384" || seen.Steps[0].Read != 7 {
+		seen.Steps[0].Fence != "1795311526293384" || seen.Steps[0].Read != 7 || seen.Steps[3].Read != 8 {
 		t.Errorf("%+v", seen)
 	}
 	live := follow(t, s.URL+"/v1/lab/steps")

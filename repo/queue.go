@@ -155,18 +155,14 @@ func enterInTime(ctx context.Context, q *Queue, doing string) (leave func(), err
 	if admitted {
 		return q.leave, nil
 	}
-	queued, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if !service.Begun(ctx) {
-		wait := service.WaitOf(ctx)
-		defer context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })()
-	}
+	wait, done := service.Waiting(ctx)
+	defer done()
 	if deadline, ok := ctx.Deadline(); ok {
 		var stop context.CancelFunc
-		queued, stop = context.WithTimeout(queued, time.Until(deadline)/2)
+		wait, stop = context.WithTimeout(wait, time.Until(deadline)/2)
 		defer stop()
 	}
-	leave, err = q.Enter(queued)
+	leave, err = q.Enter(wait)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}

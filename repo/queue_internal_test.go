@@ -33,7 +33,8 @@ func inQueue(t *testing.T, test func(t *testing.T, q *Queue, leave func())) {
 func TestWaitsInTheQueueEnd(t *testing.T) {
 	gone := errors.New("the client went away")
 	inQueue(t, func(t *testing.T, q *Queue, leave func()) {
-		wait, end := context.WithCancelCause(t.Context())
+		ending, end := context.WithCancelCause(t.Context())
+		wait := func() (context.Context, context.CancelFunc) { return ending, func() {} }
 		call, hangUp := context.WithCancelCause(t.Context())
 		begun := make(chan error, 1)
 		other := make(chan error, 2)

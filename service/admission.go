@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,16 +59,28 @@ func (d *deduction) ready(ctx context.Context) error {
 	return nil
 }
 
-// limitWait returns a ctx that limits a wait. A limit of 0 means to try once; then work limits the try, because the
-// server may not answer.
-func limitWait(
-	ctx context.Context, limit, work time.Duration,
-) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
-	if limit == 0 {
-		silent := driver.NewDown("lock", "no-answer", "limit", work.String())
-		wait, cancel = context.WithTimeoutCause(ctx, work, silent)
-		return wait, true, cancel
+// wait returns the Wait of the deduction. It ends with ctx, when a server that the deduction needs goes down, and after
+// limit. A limit of 0 means to try once; then work limits the try, because the server may not answer.
+func (d *deduction) wait(ctx context.Context, limit, work time.Duration) Wait {
+	until, needs := time.Now().Add(cmp.Or(limit, work)), d.needs
+	return func() (context.Context, context.CancelFunc) {
+		var silent error // if nil, the cause of the end is context.DeadlineExceeded
+		if limit == 0 {
+			silent = driver.NewDown("lock", "no-answer", "limit", work.String())
+		}
+		up, done := While(ctx, needs...)
+		wait, cancel := context.WithDeadlineCause(up, until, silent)
+		return wait, func() { cancel(); done() }
 	}
-	wait, cancel = context.WithTimeout(ctx, limit)
-	return wait, false, cancel
+}
+
+// limit returns how long the deduction waits for the lock; 0: it tries once.
+func (d *deduction) limit(byDefault time.Duration) time.Duration {
+	switch {
+	case d.Wait != nil:
+		return *d.Wait
+	case !d.strategy.Blocking:
+		return 0
+	}
+	return byDefault
 }

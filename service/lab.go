@@ -212,19 +212,17 @@ func (s *stops) end() {
 	}
 }
 
-// at waits if point is one of the sale's points. If ctx ends, it returns the cause.
-func (s *stops) at(ctx context.Context, point Points) error {
+// at waits if point is one of the sale's points. If ctx ends, or one of needs goes down, it returns the cause.
+func (s *stops) at(ctx context.Context, point Points, needs ...Dependency) error {
 	if s == nil {
 		return nil
 	}
-	return s.wait(ctx, point)
-}
-
-func (s *stops) wait(ctx context.Context, point Points) error {
 	w := s.enqueue(point)
 	if w == nil {
 		return nil
 	}
+	ctx, done := While(ctx, needs...)
+	defer done()
 	s.tell(Paused, point)
 	defer s.tell(Resumed, point)
 	return s.pauses.wait(ctx, w)

@@ -62,8 +62,8 @@ const (
 	NestedStranger Nesting = "stranger" // with a new ctx, like code that does not pass its ctx on: it waits for itself
 )
 
-// nest acquires the lock of the sale again, and releases it.
-func (s *Sale) nest(ctx context.Context, l lock.Locker) error {
+// nest acquires the lock of the sale again, with the same options, and releases it.
+func (s *Sale) nest(ctx context.Context, l lock.Locker, o lock.Options) error {
 	if s.lab.Nested == "" {
 		return nil
 	}
@@ -72,5 +72,5 @@ func (s *Sale) nest(ctx context.Context, l lock.Locker) error {
 		asking = context.Background()
 	}
 	again := func(context.Context, lock.Fence) error { return nil }
-	return lock.Do(asking, l, string(s.SKU), s.locking(ctx), again)
+	return lock.Do(asking, l, string(s.SKU), o, again)
 }

@@ -42,10 +42,15 @@ func Merged(queue int) Seller {
 
 // merged pauses a sale of the lab before it joins its batch, and after the batch, so that the others are not delayed.
 func (m *merger) merged(ctx context.Context, store Shop, sale *Sale) error {
-	if err := sale.begin(WaitOf(ctx)); err != nil {
+	wait, done := Waiting(ctx)
+	defer done()
+	if err := sale.begin(wait); err != nil {
 		return waitEnded(err)
 	}
-	err := m.sell(ctx, store, sale)
+	err := m.sell(wait, store, sale)
+	if err == nil {
+		sale.wrote(ctx)
+	}
 	sale.tell(Released)
 	return err
 }
@@ -99,18 +104,15 @@ func waitEnded(cause error) error {
 }
 
 // sell returns when the batch of the sale is finished, or when the sale has left the queue.
-func (m *merger) sell(ctx context.Context, store Shop, sale *Sale) error {
-	w, err := m.queues.Do(WaitOf(ctx), stockKey{store, sale.SKU}, merging{sale: sale})
+func (m *merger) sell(wait context.Context, store Shop, sale *Sale) error {
+	w, err := m.queues.Do(wait, stockKey{store, sale.SKU}, merging{sale: sale})
 	switch {
 	case errors.Is(err, batching.ErrFull):
 		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.queue, sale.SKU, lock.ErrOverloaded)
 	case err != nil:
 		return waitEnded(err)
-	case w.err != nil:
-		return w.err
 	}
-	sale.wrote(ctx)
-	return nil
+	return w.err
 }
 
 // write writes the orders of a batch in one step of the store. Each sale gets its order or its error.

@@ -37,7 +37,8 @@ const doublings = 6
 // up its tries. No update is lost, even if a process is paused: there is no lease, and its write fails because the
 // version has changed.
 func Optimistically(ctx context.Context, store Shop, sale *Sale) error {
-	wait := WaitOf(ctx)
+	wait, done := Waiting(ctx)
+	defer done()
 	for {
 		if wait.Err() != nil {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
@@ -47,7 +48,7 @@ func Optimistically(ctx context.Context, store Shop, sale *Sale) error {
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if sale.tries >= maxTries || sale.Options.TryOnce {
+		if sale.tries >= maxTries || sale.TryOnce {
 			return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
 		}
 		most := max(retryPause(sale.tries, time.Since(began)), 1)

@@ -97,11 +97,17 @@ func TestWhatABusyServerMeans(t *testing.T) {
 func TestHowLongARequestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for limit, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Minute: time.Minute} {
-			wait, once, cancel := limitWait(t.Context(), limit, 3*time.Second)
-			if deadline, _ := wait.Deadline(); time.Until(deadline) != want || once != (limit == 0) {
-				t.Errorf("%v: until %v, once %t", limit, time.Until(deadline), once)
+			begin := new(deduction).wait(t.Context(), limit, 3*time.Second)
+			time.Sleep(time.Second) // the wait is of the request, and not of the queue
+			wait, done := begin()
+			if deadline, _ := wait.Deadline(); time.Until(deadline) != want-time.Second {
+				t.Errorf("%v: %v are left", limit, time.Until(deadline))
 			}
-			cancel()
+			time.Sleep(want)
+			if down := errors.Is(context.Cause(wait), lock.ErrDown); down != (limit == 0) || wait.Err() == nil {
+				t.Errorf("%v: the end is %v", limit, context.Cause(wait))
+			}
+			done()
 		}
 	})
 	given := 5 * time.Second
@@ -112,7 +118,7 @@ func TestHowLongARequestWaits(t *testing.T) {
 	}{{nil, true, time.Minute}, {nil, false, 0}, {&given, true, given}, {&given, false, given}} {
 		d := &deduction{strategy: StrategyConfig{Blocking: row.blocking}}
 		d.Wait = row.given
-		if got := d.wait(time.Minute); got != row.want {
+		if got := d.limit(time.Minute); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // A Sale is one deduction under way: its order, and the times of its steps.
 type Sale struct {
 	Order
-	Options lock.Options  // without Wait: see locking
+	TryOnce bool          // it does not wait for a lock
 	most    time.Duration // longest time in the critical section
 	lab     labSale       // what the lab does to it
 
@@ -29,27 +29,24 @@ type Sale struct {
 // sale returns the sale of req that has not begun.
 func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 	now := time.Now()
-	sale := &Sale{
+	return &Sale{
 		Order: Order{
 			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
 			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
 		},
 		most: s.Work, lab: labSale{req.Lab, stops, req.Lab.Hold + stops.longest()}, asked: now, watch: s.Watch,
 	}
-	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() {
-		sale.wakeups.Add(1)
-		if s.Watch != nil {
-			s.Watch.Tell(stepOf(req, Woken)) // of the request: another goroutine may use the sale
-		}
-	}}
-	return sale
 }
 
-// locking returns the sale's lock options, with the wait of ctx.
-func (s *Sale) locking(ctx context.Context) lock.Options {
-	o := s.Options
-	o.Wait = WaitOf(ctx)
-	return o
+// locking returns the options with which the sale acquires a lock.
+func (s *Sale) locking(wait context.Context) lock.Options {
+	asked := Request{RequestID: s.RequestID, Strategy: s.Strategy, SKU: s.SKU, Quantity: s.Quantity}
+	return lock.Options{TryOnce: s.TryOnce, Wait: wait, Owner: s.Instance + "/" + s.RequestID, OnWake: func() {
+		s.wakeups.Add(1)
+		if s.watch != nil {
+			s.watch.Tell(stepOf(asked, Woken)) // of the request: another goroutine may use the sale
+		}
+	}}
 }
 
 // enter records the start of the critical section, and limits its time.

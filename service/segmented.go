@@ -63,11 +63,13 @@ const restarts = 10
 
 // sell visits segments, beginning with at, until the sale is made or refused or the wait ends.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
-	wait := WaitOf(ctx)
+	wait, ended := Waiting(ctx)
+	defer ended()
+	o := s.locking(wait)
 	for visits := 1; ; visits++ {
-		next, err := s.visit(ctx, at)
+		next, err := s.visit(ctx, o, at)
 		switch {
-		case s.Options.TryOnce && errors.Is(err, lock.ErrHeld) && visits < s.k:
+		case o.TryOnce && errors.Is(err, lock.ErrHeld) && visits < s.k:
 			next = at%s.k + 1 // try each segment once, and fail only if all are held
 		case err != nil || next == done:
 			return err
@@ -80,8 +82,8 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 }
 
 // visit sells from a segment under its lock, or returns the segment to visit next.
-func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
-	err = lock.Do(ctx, s.lock, s.key(at), s.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
+func (s *segmentedSale) visit(ctx context.Context, o lock.Options, at int) (next int, err error) {
+	err = lock.Do(ctx, s.lock, segmentKey(s.SKU, at), o, func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
 		for range restarts {
 			view, err := s.sellFrom(ctx, fence, at)
@@ -102,8 +104,6 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 	})
 	return next, err
 }
-
-func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
 // errTooFew reports that a segment has too few units, though the whole stock has enough.
 var errTooFew = errors.New("too few units in the segment")

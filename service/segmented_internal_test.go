@@ -170,7 +170,7 @@ func (h *held) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lea
 func TestASegmentedSaleTriesEachSegmentOnce(t *testing.T) {
 	for once, want := range map[bool][]string{true: {"a#2", "a#3", "a#1"}, false: {"a#2"}} {
 		l := new(held)
-		sale := &Sale{Order: Order{SKU: "a", Quantity: 1}, most: time.Minute, Options: lock.Options{TryOnce: once}}
+		sale := &Sale{Order: Order{SKU: "a", Quantity: 1}, most: time.Minute, TryOnce: once}
 		s := segmentedSale{Sale: sale, lock: l, k: 3, store: new(parted)}
 		if err := s.sell(t.Context(), 2); !errors.Is(err, lock.ErrHeld) || !slices.Equal(l.asked, want) {
 			t.Errorf("once %t: asked for %v, want %v; %v", once, l.asked, want, err)

@@ -21,14 +21,17 @@ type Seller func(ctx context.Context, store Shop, sale *Sale) error
 // released at once. Locks without a fence write without a comparison, and so does the lab with "fencing=off".
 func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Shop, sale *Sale) error {
-		return lock.Do(ctx, l, string(sale.SKU), sale.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
+		wait, done := Waiting(ctx)
+		defer done()
+		o := sale.locking(wait)
+		return lock.Do(ctx, l, string(sale.SKU), o, func(ctx context.Context, fence lock.Fence) error {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
 			if err := sale.begin(ctx); err != nil {
 				return err
 			}
-			if err := sale.nest(ctx, l); err != nil {
+			if err := sale.nest(ctx, l, o); err != nil {
 				return err
 			}
 			return readThinkWrite(Begin(ctx), fencing{store}, sale)
@@ -43,7 +46,8 @@ func InTransaction(ctx context.Context, store Shop, sale *Sale) error {
 	if !can {
 		return fmt.Errorf("a %T has no transactions: %w", store, errors.ErrUnsupported)
 	}
-	wait := WaitOf(ctx)
+	wait, done := Waiting(ctx)
+	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Once the row is locked, the end of the wait no longer ends the transaction.
@@ -55,7 +59,7 @@ func InTransaction(ctx context.Context, store Shop, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err := transactor.Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
+	err := transactor.Transact(ctx, sale.SKU, sale.TryOnce, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})

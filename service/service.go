@@ -122,8 +122,8 @@ type Receipt struct {
 // A refusal changes nothing and is not stored with the key, so the key may be sent again. The same is true after
 // ErrOutcomeUnknown.
 //
-// Errors: InvalidError, ErrUnknownStrategy, driver.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
-// ErrKeyInFlight, and the errors of the lock and the store as an OrderError.
+// Errors: InvalidError, ErrUnknownStrategy, driver.DownError, DataLostError, SoldOutError, lock.ErrOverloaded,
+// ErrKeyReused, ErrKeyInFlight, and the errors of a sale that has an order id as an OrderError.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	s.tellArrived(req)
 	receipt, err := s.deduct(ctx, req)
@@ -188,13 +188,8 @@ func (s *Service) deduction(req Request) (deduction, error) {
 	return deduction{req, strategy, store, needs[len(strategy.Needs):], needs}, nil
 }
 
-// attempt tries the deduction once, under a new order id.
+// attempt tries the deduction once. A sale that is not refused before gets a new order id.
 func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Receipt{}, fmt.Errorf("make order id: %w", err)
-	}
-	failed := func(err error) (Receipt, error) { return Receipt{}, &OrderError{id.String(), err, d.SKU, d.Store} }
 	if err := d.ready(ctx); err != nil {
 		return Receipt{}, err
 	}
@@ -202,11 +197,14 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	if d.Lab == (Lab{}) {
 		if err := s.soldOut.refuse(ctx, stock, d.backing, d.Strategy, d.Quantity); err != nil {
 			s.forget(stock, err)
-			return failed(slow(err, d.needs...))
+			return Receipt{}, slow(err, d.needs...)
 		}
 	}
-	ctx, done := While(ctx, d.needs...)
-	defer done()
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Receipt{}, fmt.Errorf("make order id: %w", err)
+	}
+	failed := func(err error) (Receipt, error) { return Receipt{}, &OrderError{id.String(), err, d.SKU, d.Store} }
 	if d.strategy.Lock != nil {
 		if err := s.mustExist(ctx, d); err != nil {
 			return failed(err)
@@ -214,16 +212,16 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	}
 	stops := s.stops(d.Request)
 	defer stops.end()
-	if err := stops.at(ctx, BeforeLock); err != nil {
+	if err := stops.at(ctx, BeforeLock, d.needs...); err != nil {
 		return Receipt{}, err
 	}
-	wait, tryOnce, cancel := limitWait(ctx, d.wait(s.Wait), s.Work)
-	defer cancel()
+	limit := d.limit(s.Wait)
 	sale := s.sale(id.String(), d.Request, stops)
-	sale.Options.TryOnce = tryOnce
+	sale.TryOnce = limit == 0
 	sale.tell(Waits)
 	// If the client disconnects, ctx and the wait end, but the work goes on.
-	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), d.store.Store, sale)
+	work := WithWait(context.WithoutCancel(ctx), d.wait(ctx, limit, s.Work))
+	err = d.strategy.Seller(work, d.store.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		s.forget(stock, err)
@@ -232,7 +230,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 		}
 		return failed(slow(err, d.needs...))
 	}
-	_ = stops.at(ctx, AfterUnlock) // an error changes nothing: the order is written
+	_ = stops.at(ctx, AfterUnlock, d.needs...) // an error changes nothing: the order is written
 	return sale.receipt(d.Store, lost), nil
 }
 
@@ -258,17 +256,6 @@ func (s *Service) forget(stock stockKey, err error) {
 	if errors.Is(err, ErrUnknownSKU) {
 		s.known.remove(stock)
 	}
-}
-
-// wait returns how long the deduction waits for the lock; 0: it tries once.
-func (d *deduction) wait(byDefault time.Duration) time.Duration {
-	switch {
-	case d.Wait != nil:
-		return *d.Wait
-	case !d.strategy.Blocking:
-		return 0
-	}
-	return byDefault
 }
 
 // defaultStore returns the store of a request that names none: the default store, or the first store of the strategy if

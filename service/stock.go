@@ -2,13 +2,13 @@
 //
 // The package declares what it needs from storage (Store and its companions). It depends on no HTTP, SQL or Redis.
 //
-// Time. A request has three contexts. The first is the caller's: it ends when the client disconnects or a server that
-// the request needs goes down. The second is the wait. It derives from the first, and also ends when the request has
-// waited long enough: it limits the queues for a lock, for a batch, and in front of the store. The third is the work.
-// It ends with neither of them, because the outcome of an interrupted write would be unknown; it is limited by
-// Config.Work. Nothing else limits time. A Seller gets the work, which carries the wait as a value (see [WithWait]),
-// because all three queues lie below a Seller and a call of a store has only one ctx. lock.Options.Wait is set from
-// it where lock.Do is called.
+// Time. A request has the ctx of its caller, which ends when the client disconnects, and two that are made of it. One
+// is the work. It does not end with the caller's, because the outcome of an interrupted write would be unknown; it is
+// limited by Config.Work. The other is the wait, which limits the queues for a lock, for a batch, and in front of the
+// store. It ends with the caller's, when a server that the request needs goes down, and when the request has waited
+// long enough. Nothing else limits time. A Seller gets the work, which carries a [Wait] as a value, because all three
+// queues lie below a Seller and a call of a store has only one ctx. Whoever waits makes the ctx of the wait, with
+// [Waiting]; a sale without a lock that finds no queue has none.
 package service
 
 import "time"

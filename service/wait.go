@@ -8,18 +8,22 @@ type (
 	begunKey struct{}
 )
 
-// WithWait returns work with wait, a ctx that limits the queues on the way of each call that work is passed to: a
-// call that is still in a queue when wait ends leaves it; a call that has got through goes on until work ends.
-func WithWait(work, wait context.Context) context.Context {
+// A Wait makes the ctx that limits the queues of a sale. The caller must call done after the wait. Most sales without a
+// lock find no queue, so only those that wait make it.
+type Wait func() (wait context.Context, done context.CancelFunc)
+
+// WithWait returns work with a Wait, for the queues on the way of each call that work is passed to: a call that is
+// still in a queue when the wait ends leaves it; a call that has got through goes on until work ends.
+func WithWait(work context.Context, wait Wait) context.Context {
 	return context.WithValue(work, waitKey{}, wait)
 }
 
-// WaitOf returns the wait of ctx, or ctx itself if it has none.
-func WaitOf(ctx context.Context) context.Context {
-	if wait, ok := ctx.Value(waitKey{}).(context.Context); ok {
-		return wait
+// Waiting makes the wait of ctx. If ctx has none, or has begun (see [Begin]), it is ctx itself.
+func Waiting(ctx context.Context) (wait context.Context, done context.CancelFunc) {
+	if begin, has := ctx.Value(waitKey{}).(Wait); has && !Begun(ctx) {
+		return begin()
 	}
-	return ctx
+	return ctx, func() {}
 }
 
 // Begin marks ctx as that of a sale that holds a contended lock, or that has read what it is about to write. A store

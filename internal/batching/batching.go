@@ -24,12 +24,7 @@ type Queues[K comparable, V any] struct {
 
 	mu   sync.Mutex
 	open map[K]*Queue[K, V] // the queues that have a goroutine
-	peak int                // the most queues since the map was made
 }
-
-// maxIdleKeys is the largest peak of a map of queues that is kept when it is empty. A map that once had many keys never
-// gives their memory back, so a larger one is made anew.
-const maxIdleKeys = 1024
 
 // A Queue holds the values that wait for one key, in the order of arrival. Its goroutine starts with the first value
 // and ends when none waits.
@@ -99,7 +94,6 @@ func (qs *Queues[K, V]) join(wait context.Context, key K, v V) (*Queue[K, V], *w
 	if !running {
 		q = &Queue[K, V]{Key: key, of: qs}
 		qs.open[key] = q
-		qs.peak = max(qs.peak, len(qs.open))
 	}
 	if len(q.waiting) >= qs.most {
 		return nil, nil, ErrFull
@@ -137,9 +131,6 @@ func (q *Queue[K, V]) wanted() bool {
 	defer q.of.mu.Unlock()
 	if len(q.waiting) == 0 {
 		delete(q.of.open, q.Key)
-		if len(q.of.open) == 0 && q.of.peak > maxIdleKeys {
-			q.of.open, q.of.peak = make(map[K]*Queue[K, V]), 0
-		}
 		return false
 	}
 	return true

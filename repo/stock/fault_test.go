@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
@@ -170,79 +168,5 @@ func (op operation) meets(t *testing.T, p proxy, broken, sound shop, fault wire.
 		return true
 	default:
 		return err != nil // on a busy computer ctx may end before the request is sent
-	}
-}
-
-// A store whose server is gone says so, and works again when the server does.
-func TestOutage(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []server.Kind{server.Redis, server.MySQL} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			backend := servertest.Server(t, kind)
-			var s shop
-			silent := service.ErrOutcomeUnknown
-			if kind == server.Redis {
-				s = onRedis(dialRedis(t, backend.Addr))
-			} else {
-				s = onMySQL(migrated(t, backend.URL))
-				silent = lock.ErrDown // it hangs before COMMIT
-			}
-			const sku = service.SKU("outage")
-			stock := mustSet(t, s, sku, 100)
-			write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
-			read := func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err }
-			t.Run("paused", func(t *testing.T) {
-				if err := backend.Pause(); err != nil {
-					t.Fatal(err)
-				}
-				// The first write goes out on an open connection, and is answered or not. The next needs a new
-				// connection, gets none, and was never sent.
-				down(t, "Write", write, silent)
-				down(t, "Write", write, lock.ErrDown)
-				down(t, "Read", read, lock.ErrDown)
-				if err := backend.Resume(); err != nil {
-					t.Fatal(err)
-				}
-				recovers(t, s, sku)
-			})
-			t.Run("stopped", func(t *testing.T) {
-				if err := backend.Stop(); err != nil {
-					t.Fatal(err)
-				}
-				down(t, "Read", read, lock.ErrDown)
-				down(t, "Write", write, lock.ErrDown)
-				if err := backend.Restart(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				recovers(t, s, sku)
-			})
-		})
-	}
-}
-
-// recovers polls until the stock can be set, and wants all to work then.
-func recovers(t *testing.T, s shop, sku service.SKU) {
-	t.Helper()
-	ctx := short(t)
-	stock, err := s.Set(ctx, sku, 100, service.Condition{})
-	for err != nil && ctx.Err() == nil {
-		stock, err = s.Set(ctx, sku, 100, service.Condition{})
-	}
-	if err := errors.Join(err, s.Write(ctx, order(stock))); err != nil {
-		t.Fatalf("after the outage: %v", err)
-	}
-	balanced(t, s, sku, 1)
-}
-
-// down calls op with a deadline of 5 s and expects an error that matches target. With a shorter deadline, a busy
-// computer might not even send the request, and the error would be different.
-func down(t *testing.T, what string, op func(context.Context) error, target error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	err := op(ctx)
-	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
-		t.Errorf("%s: %v, want %v", what, err, target)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -46,8 +45,6 @@ func onMySQL(db *gorm.DB) *stock.MySQL             { return stock.NewMySQL(repo.
 func onRedis(c redis.UniversalClient) *stock.Redis { return stock.NewRedis(repo.NewRedis(c)) }
 func realMySQL(t *testing.T) shop                  { return onMySQL(openMySQL(t, database(t))) }
 func realRedis(t *testing.T) shop                  { return onRedis(dialRedis(t, servertest.Redis(t).Addr)) }
-
-func miniRedis(t *testing.T) shop { return onRedis(dialRedis(t, miniredis.RunT(t).Addr())) }
 
 // dialRedis returns a client with the options of the service.
 func dialRedis(t testing.TB, addr string) redis.UniversalClient {

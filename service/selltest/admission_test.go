@@ -65,7 +65,12 @@ func TestAdmissionOfASale(t *testing.T) {
 			if name == "optimistic" {
 				newcomer = store.read
 			}
-			if !service.Begun(newcomer) && service.WaitOf(newcomer) == newcomer {
+			if service.Begun(newcomer) {
+				return
+			}
+			wait, done := service.Waiting(newcomer)
+			defer done()
+			if leave(); wait.Err() == nil {
 				t.Error("the wait of a newcomer does not end with its client")
 			}
 		})

@@ -67,7 +67,7 @@ func TestWorkIsBounded(t *testing.T) {
 func TestTheWaitOfATransaction(t *testing.T) {
 	for _, sent := range []error{nil, service.ErrOutcomeUnknown} {
 		wait, end := context.WithCancel(t.Context())
-		ctx := service.WithWait(t.Context(), wait)
+		ctx := service.WithWait(t.Context(), func() (context.Context, context.CancelFunc) { return wait, end })
 		err := service.InTransaction(ctx, endless{end: end, sent: sent}, &service.Sale{})
 		if errors.Is(err, lock.ErrHeld) != (sent == nil) || !errors.Is(err, sent) && sent != nil {
 			t.Errorf("%v, of a transaction that was left as %v", err, sent)

@@ -38,27 +38,3 @@ func TestASaleTellsHowItEnds(t *testing.T) {
 		}
 	}
 }
-
-// What does not fit into the ring is counted, and never told as if it were all.
-func TestStepsThatAreForgottenAreCounted(t *testing.T) {
-	t.Parallel()
-	ring := service.NewSteps(8)
-	for range 20 {
-		ring.Tell(service.Step{})
-	}
-	steps, dropped, more := ring.After(0)
-	if len(steps) != 8 || dropped != 12 || steps[0].Number != 13 || steps[7].Number != 20 || more != nil {
-		t.Errorf("%d steps from %d on, %d dropped", len(steps), steps[0].Number, dropped)
-	}
-	if steps, dropped, _ := ring.After(18); len(steps) != 2 || dropped != 0 {
-		t.Errorf("%d steps after 18, %d dropped", len(steps), dropped)
-	}
-	_, _, more = ring.After(ring.Last())
-	select {
-	case <-more:
-		t.Error("there is no step after the last")
-	default:
-	}
-	ring.Tell(service.Step{})
-	<-more
-}

@@ -83,8 +83,7 @@ func TestBuildWithServersDown(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					err := seller(ctx, noStore{}, &service.Sale{
-						Order:   service.Order{SKU: "sku", Quantity: 1},
-						Options: lock.Options{TryOnce: true},
+						Order: service.Order{SKU: "sku", Quantity: 1}, TryOnce: true,
 					})
 					if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
 						t.Errorf("err = %v, want ErrDown", err)
@@ -134,19 +133,5 @@ func TestBuildDecoratesAndCloses(t *testing.T) {
 	}
 	if err := closer(); !errors.Is(err, errClosed) || l.closed != 1 {
 		t.Errorf("close: %v, %d times; want the lock closed though it is decorated", err, l.closed)
-	}
-}
-
-// Locks with something to close are closed through whatever they are wrapped in.
-func TestEveryLockCanBeClosedTwice(t *testing.T) {
-	t.Parallel()
-	servers := dead(t)
-	for _, s := range strategy.All() {
-		_, closer := s.Build(servers, nil)
-		for range 2 {
-			if err := closer(); err != nil {
-				t.Errorf("%s: %v", s.Name, err)
-			}
-		}
 	}
 }
