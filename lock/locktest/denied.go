@@ -26,7 +26,7 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 		return err
 	}
 	defer func() { _ = closer() }()
-	key := s.Key + "-" + right
+	key := s.Key + "-" + right + "." // such that none is the beginning of another
 	held, err := insist(ctx, s.Locker(ctx), key)
 	if err != nil {
 		return err

@@ -70,9 +70,9 @@ func (s *Scene) inspect(ctx context.Context, holder, other lock.Locker, keys []s
 			return err
 		}
 		defer func() { _ = leases[i].Release() }()
-		var held *lock.HeldError
 		_, err := once(ctx, other, key)
-		if !errors.As(err, &held) || held.Holder != "" && held.Holder != o.Owner {
+		held, known := errors.AsType[*lock.HeldError](err)
+		if !errors.Is(err, lock.ErrHeld) || known && held.Holder != "" && held.Holder != o.Owner {
 			return fmt.Errorf("another is told %w, want the holder %q or nobody", err, o.Owner)
 		}
 		state, err := lock.Inspect(ctx, other, key)

@@ -50,8 +50,9 @@ func TestFencesGrow(t *testing.T) {
 // A key that looks like the digest of a long one is another, and any owner's name fits the column.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("é", 300)
-	if digest := columnName(long); columnName(digest) == digest || !slices.Equal(readable([]string{digest, "k"}), []string{"k"}) {
-		t.Errorf("%q is the name of two keys, or listed as a key", digest)
+	digest := columnName(long)
+	if listed := readable([]string{digest, "k"}); columnName(digest) == digest || !slices.Equal(listed, []string{"k"}) {
+		t.Errorf("%q is the name of two keys, or listed: %q", digest, listed)
 	}
 	if who := ownerColumn(long + "\xff"); who != long[:2*255] {
 		t.Errorf("the owner is %q", who)

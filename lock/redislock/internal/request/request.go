@@ -51,11 +51,8 @@ func OwnerOf(value string) string {
 
 // LeaseOver reports whether a lease requested at sent has run out, so that another caller may hold the key.
 func LeaseOver(sent time.Time, lease time.Duration) bool {
-	return Spent(time.Since(sent), lease)
+	return time.Since(sent) >= lock.Valid(lease)
 }
-
-// Spent reports whether a lease has run out if its reply took this long.
-func Spent(took, lease time.Duration) bool { return took >= lock.Valid(lease) }
 
 // Names returns the Redis keys of a lock.
 func (s *Server) Names(key string) []string {
@@ -110,9 +107,9 @@ type Attempt struct {
 	underWay         atomic.Int32
 }
 
-// Request runs the acquire script once. sent is a time before that. The error is a HeldError if another caller holds the
-// key, or may hold it because the reply took longer than the lease. If the outcome is unknown, Request releases the key
-// before it returns, with its own context.
+// Request runs the acquire script once. sent is a time before that. The error is a HeldError if another caller holds
+// the key, or may hold it because the reply took longer than the lease. If the outcome is unknown, Request releases the
+// key before it returns, with its own context.
 func (a *Attempt) Request(ctx context.Context) (fence lock.Fence, sent time.Time, err error) {
 	sent = time.Now()
 	answer, short := a.Grant(ctx, &a.underWay, a.Acquire)
