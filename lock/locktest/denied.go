@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"example.com/stock/lock"
 )
 
-// denied takes each right in turn from a user who waits for a key that another holds, evicts the holder, and then holds
-// it. The leases are longer than the patience of the clause, so a waiter that sleeps until one has run out fails it.
+// denied takes each right in turn from a user who waits for a key that another holds, and then holds it. The leases are
+// longer than the patience of the clause, so a waiter that sleeps until one has run out fails it.
 func denied(ctx context.Context, s *Scene) error {
 	return parallel(len(s.Rights), 4, func(i int) error {
 		if err := deniedOne(ctx, s, s.Rights[i]); err != nil {
@@ -26,7 +25,7 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 		return err
 	}
 	defer func() { _ = closer() }()
-	key := s.Key + "-" + right + "." // such that none is the beginning of another
+	key := s.Key + "-" + right
 	held, err := insist(ctx, s.Locker(ctx), key)
 	if err != nil {
 		return err
@@ -40,13 +39,8 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 		lease = got
 		came <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // if it does not wait by then, the check is only weaker
-	_, evicted := lock.Evict(ctx, deprived, key)
-	if err := held.Release(); err != nil && !(evicted == nil && isLost(err)) {
-		return errors.Join(fmt.Errorf("evicted: %v; the holder: %w", evicted, err), <-came)
-	}
-	if evicted != nil && !errors.Is(evicted, lock.ErrDenied) && !errors.Is(evicted, errors.ErrUnsupported) {
-		return errors.Join(fmt.Errorf("evict: %w, want ErrDenied", evicted), <-came)
+	if err := held.Release(); err != nil {
+		return errors.Join(err, <-came)
 	}
 	if err := <-came; err != nil && !errors.Is(err, lock.ErrDenied) {
 		return fmt.Errorf("a waiter: %w, want ErrDenied", err)
@@ -62,16 +56,5 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 	if err != nil {
 		return fmt.Errorf("something was left behind: %w", err)
 	}
-	if err := next.Release(); err != nil || s.Left == nil {
-		return err
-	}
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		left, err := s.Left(ctx, addrs(s.Servers), key)
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		if time.Since(began) > s.timeout/2 { // a queue without waiters is forgotten after a minute
-			return fmt.Errorf("left behind: %q", left)
-		}
-	}
+	return next.Release()
 }

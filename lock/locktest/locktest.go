@@ -81,7 +81,7 @@ func Clauses() []Clause {
 			"Who waits for a key when his lock is closed, or asks afterwards, is told ErrClosed."),
 		shared("Denied", deprivable, denied,
 			"Who lacks a right at the server gets the key and gives it back, or is told that he lacks one. He "+
-				"waits for no lease to run out, and leaves nothing behind. His eviction takes nothing if it is refused."),
+				"waits for no lease to run out, and leaves nothing behind."),
 		shared("Fences", fenced, fences,
 			"Of two holders the later one has the larger fence, whoever they are."),
 		shared("FIFO", fair, fifo,
