@@ -37,7 +37,8 @@ func inspect(ctx context.Context, s *Scene) error {
 		for i, key := range keys {
 			keys[i] = s.Key + strings.TrimPrefix(key, s.Key)
 		}
-		if err := s.inspect(ctx, lockers[0], lockers[1], keys); err != nil {
+		err := s.retry(ctx, func() error { return s.inspect(ctx, lockers[0], lockers[1], keys) })
+		if err != nil {
 			return fmt.Errorf("%.80q: %w", keys, err)
 		}
 	}
