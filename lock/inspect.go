@@ -112,6 +112,16 @@ func (h *handOver) Evict(ctx context.Context, key string) (Fence, error) {
 	return Evict(ctx, h.inner, key)
 }
 
+// Keys lists the keys of the inner locker; see driver.Lister.
+func (h *handOver) Keys(ctx context.Context) ([]string, error) {
+	if l, lists := h.inner.(interface {
+		Keys(context.Context) ([]string, error)
+	}); lists {
+		return l.Keys(ctx)
+	}
+	return nil, fmt.Errorf("list: %w by this lock", errors.ErrUnsupported)
+}
+
 // InspectAll returns the inner locker's states with the callers of this process, of which the server knows only the
 // contender. See addLocal.
 func (h *handOver) InspectAll(ctx context.Context, keys []string) ([]State, error) {

@@ -118,6 +118,9 @@ func Clauses() []Clause {
 		shared("Taken", generational, taken,
 			"The fence of an eviction lies between those of the holders before it and after it. A holder that renews "+
 				"learns of it from its next renewal."),
+		shared("Inspect", cluster, inspect,
+			"Who asks is told who holds each key, since when and for how long, and which keys are held; or that the "+
+				"server is down. Keys that differ in anything are different locks."),
 		apart("StatementLimit", limited, statementLimit,
 			"A waiter waits on although the server ends every statement that takes longer than a moment."),
 		shared("Cuts", cluster, cuts,

@@ -65,6 +65,7 @@ func brokenTrials() []brokenTrial {
 		},
 		{"its waiters do not hear that it is closed", flaws{deaf: true}, nil, []string{"Closed"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
+		{"is inspected from memory", flaws{guesses: true}, nil, []string{"Inspect"}},
 		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
 		{"every acquisition leaves a goroutine", flaws{ghosts: true}, nil, []string{"Traces"}},

@@ -48,6 +48,7 @@ type flaws struct {
 	impatient   bool // gives up a wait after a second, as if the server had refused it
 	hasty       bool // what is abandoned is given back at once
 	deaf        bool // Close ends no wait
+	guesses     bool // says that the process's last fence is that of the holder
 }
 
 const (
@@ -96,6 +97,42 @@ func (t *trial) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return lock.Fence(fence.Val()), errors.Join(fence.Err(), t.client.Del(ctx, key).Err())
 }
 
+// InspectAll implements driver.Inspector.
+func (t *trial) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	states := make([]lock.State, len(keys))
+	for i, key := range keys {
+		value, err := t.client.Get(ctx, key).Result()
+		if err != nil && err != redis.Nil {
+			return nil, driver.Down("inspect", err)
+		}
+		fence, _ := t.client.Get(ctx, key+":fence").Uint64()
+		if t.guesses {
+			fence = t.minted.Load()
+		}
+		left := t.client.PTTL(ctx, key).Val()
+		if _, who, held := strings.Cut(value, " "); held {
+			states[i].Holder = &lock.Contender{
+				Who: who, Fence: lock.Fence(fence), Remaining: left, Since: time.Now().Add(left - t.lease),
+			}
+		}
+	}
+	return states, nil
+}
+
+// Keys implements driver.Lister.
+func (t *trial) Keys(ctx context.Context) (held []string, err error) {
+	names, err := t.client.Keys(ctx, "*").Result()
+	for _, name := range names {
+		if t.client.PTTL(ctx, name).Val() > 0 { // no counter
+			held = append(held, name)
+		}
+	}
+	if err != nil {
+		err = driver.Down("list", err)
+	}
+	return held, err
+}
+
 func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := driver.MayAcquire(ctx, key); err != nil {
 		return nil, err
@@ -105,7 +142,7 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		ctx, stop = t.life.Wait(ctx)
 		defer stop()
 	}
-	token := uuid.NewString()
+	token := uuid.NewString() + " " + o.Owner
 	if t.tickets {
 		if err := t.queue(ctx, key); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,10 @@ import (
 // The round trips of an acquisition, a failed try and a release once the connections are made. The first use of a key
 // costs more.
 func TestRoundTrips(t *testing.T) {
-	type costs struct{ first, acquire, try, release int }
-	want := map[string]costs{table.name: {3, 1, 2, 1}, forUpdate.name: {6, 3, 2, 1}, getLock.name: {2, 2, 1, 1}}
+	type costs struct{ first, acquire, try, inspect, release int }
+	want := map[string]costs{
+		table.name: {3, 1, 2, 1, 1}, forUpdate.name: {6, 3, 2, 6, 1}, getLock.name: {2, 2, 1, 4, 1},
+	}
 	each(t, all, func(t *testing.T, k kind) {
 		p := newProxy(t, database(t))
 		l, other := k.open(t, p.dsn, ConnOptions{}), k.open(t, p.dsn, ConnOptions{})
@@ -32,6 +35,10 @@ func TestRoundTrips(t *testing.T) {
 		got.acquire = trips(func() { lease = acquire(t, l, "k") })
 		got.try = trips(func() { _ = locktest.Try(t, other, "k") })
 		got.release = trips(func() { locktest.Release(t, lease) })
+		inspect(t, other, "k") // may make a connection
+		got.inspect = trips(func() {
+			_, _ = lock.InspectAll(t.Context(), other, slices.Repeat([]string{"k", "free"}, 100))
+		})
 		if got != want[k.name] {
 			t.Errorf("%+v, want %+v", got, want[k.name])
 		}

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -45,7 +47,14 @@ func TestCluster(t *testing.T) {
 			}
 			c := dial(t)
 			l := open(t, name, c, time.Minute)
-			inspected(t, l, oddKeys())
+			for _, key := range []string{"%", "}{", "日本", "a b"} {
+				acquire(t, l, key)
+			}
+			listed, err := l.(driver.Lister).Keys(t.Context())
+			states, wrong := lock.InspectAll(t.Context(), l, listed)
+			if len(states) != 4 || slices.ContainsFunc(states, func(s lock.State) bool { return s.Holder == nil }) {
+				t.Errorf("%q: %+v, %v, %v", listed, states, err, wrong)
+			}
 			// Of a slot that no other lock here moves, because the nodes may not agree on it yet.
 			locktest.Release(t, acquire(t, l, name))
 			held, key := acquire(t, l, name), name+":{"+name+"}"

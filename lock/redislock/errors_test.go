@@ -40,6 +40,12 @@ func TestRefusalsAreNamed(t *testing.T) {
 		}
 		c.ScriptFlush(ctx) // which refuses the next script, until it gets the source
 		lease := acquire(t, l, "k")
+		c.Persist(ctx, name)
+		c.ScriptFlush(ctx)
+		state, err := lock.Inspect(ctx, l, "k")
+		if err != nil || state.Holder == nil || state.Holder.Remaining != driver.Forever {
+			t.Errorf("a key without a time limit: %+v, %v", state.Holder, err)
+		}
 		c.ScriptFlush(ctx)
 		locktest.Release(t, lease)
 		if _, fenced := l.(driver.Evictor); fenced {

@@ -19,10 +19,7 @@ func TestFencesStartFromTheClock(t *testing.T) {
 	t.Parallel()
 	each(t, prefixes[:2], 0, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
 		const day = 24 * time.Hour
-		name, step := prefix(t)+":{k}:fence", uint64(1)
-		if ranger, is := l.(driver.FenceRanger); is {
-			step = ranger.FenceRange()
-		}
+		name := prefix(t) + ":{k}:fence"
 		before := acquire(t, l, "k").Fence()
 		c.FlushAll(t.Context())
 		for _, ahead := range []time.Duration{0, 2 * day, 3650 * day} {
@@ -32,7 +29,7 @@ func TestFencesStartFromTheClock(t *testing.T) {
 			}
 			for n := range uint64(3) {
 				lease := acquire(t, l, "k")
-				if want := lock.Fence(uint64(last) + (n+1)*step); ahead > 0 && lease.Fence() != want {
+				if want := lock.Fence(uint64(last) + (n+1)*driver.FenceRange); ahead > 0 && lease.Fence() != want {
 					t.Errorf("%v ahead: fence %d, want %d", ahead, lease.Fence(), want)
 				}
 				if lease.Fence() <= before {
@@ -42,7 +39,7 @@ func TestFencesStartFromTheClock(t *testing.T) {
 				before = lease.Fence()
 			}
 			forgotten := c.Time(t.Context()).Val().Add(c.PTTL(t.Context(), name).Val())
-			past := forgotten.Sub(time.UnixMicro(int64(uint64(before) + step)))
+			past := forgotten.Sub(time.UnixMicro(int64(uint64(before) + driver.FenceRange)))
 			if past < day-time.Second || past > day+patience {
 				t.Errorf("%v ahead: forgotten when the clock is %v past it, want a day", ahead, past)
 			}

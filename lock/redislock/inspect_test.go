@@ -1,89 +1,14 @@
 package redislock_test
 
 import (
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
-
-// oddKeys are such that no two of them may become the same, nor look like another part of a lock.
-func oddKeys() []string {
-	return []string{
-		"%", "{%}", "{}", "{", "}", "}{", "%7B", "%257B", "k}:fence", "k}:queue", "k", "*", "a b", "a\r\nb", "\x00",
-		"\xff\xfe", "日本", strings.Repeat("x", 900),
-	}
-}
-
-// The state of each key names its holder, with its fence, alone and together with others, and Keys lists what is held.
-func TestInspect(t *testing.T) {
-	t.Parallel()
-	each(t, prefixes, time.Minute, func(t *testing.T, s *server.Server, c *redis.Client, l lock.Locker) {
-		inspected(t, l, oddKeys())
-		name := prefix(t) + ":{%25}"
-		c.Persist(t.Context(), name)
-		if state, err := lock.Inspect(t.Context(), l, "%"); err != nil || state.Holder.Remaining != driver.Forever {
-			t.Errorf("a key without a time limit: %+v, %v", state.Holder, err)
-		}
-		c.ScriptFlush(t.Context())
-		if err := locktest.SameStates(t.Context(), l, append(oddKeys(), "free", "%")); err != nil {
-			t.Error(err)
-		}
-		count := new(tripCounter)
-		c.AddHook(count)
-		if _, err := lock.InspectAll(t.Context(), l, oddKeys()); err != nil || count.n.Load() != 1 {
-			t.Errorf("all keys took %d round trips, want 1: %v", count.n.Load(), err)
-		}
-		if err := s.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		_, inspected := lock.Inspect(t.Context(), l, "k")
-		_, listed := l.(driver.Lister).Keys(t.Context())
-		for _, err := range []error{inspected, listed} {
-			if !errors.Is(err, lock.ErrDown) {
-				t.Errorf("without a server: %v", err)
-			}
-		}
-	})
-}
-
-// inspected acquires keys, and looks at them.
-func inspected(t *testing.T, l lock.Locker, keys []string) {
-	t.Helper()
-	leases := make(map[string]*lock.Lease)
-	for _, key := range keys {
-		leases[key] = acquire(t, l, key)
-	}
-	locktest.Release(t, acquire(t, l, "gone"))
-	listed, err := l.(driver.Lister).Keys(t.Context())
-	if want := slices.Sorted(slices.Values(keys)); err != nil || !slices.Equal(listed, want) {
-		t.Errorf("keys %q, %v; want %q", listed, err, want)
-	}
-	states, err := lock.InspectAll(t.Context(), l, append(slices.Clone(keys), "gone"))
-	if err != nil || len(states) != len(keys)+1 || states[len(keys)].Holder != nil {
-		t.Fatalf("%+v, %v", states, err)
-	}
-	for i, key := range keys {
-		h := states[i].Holder
-		if h == nil || h.Who != "holder" || h.Fence != leases[key].Fence() || h.Remaining <= 0 ||
-			h.Remaining > time.Minute || h.Since.IsZero() != (h.Fence == lock.NoFence) {
-			t.Errorf("%q: %+v", key, h)
-		}
-	}
-	var held *lock.HeldError
-	if err := locktest.Try(t, l, keys[0]); !errors.As(err, &held) || held.Holder != "holder" || held.Remaining <= 0 {
-		t.Errorf("another is told %+v, want the holder and what remains", err)
-	}
-}
 
 // The round trips are those that the comments of the types state, and that the catalogue promises.
 func TestRoundTrips(t *testing.T) {
@@ -100,10 +25,14 @@ func TestRoundTrips(t *testing.T) {
 		acquired := count.n.Swap(0)
 		_ = locktest.Try(t, l, key)
 		tried := count.n.Swap(0)
+		_, _ = lock.InspectAll(t.Context(), l, []string{key, "free"}) // loads its script
+		count.n.Store(0)
+		_, _ = lock.InspectAll(t.Context(), l, []string{key, "free"})
+		inspected := count.n.Swap(0)
 		locktest.Release(t, held)
-		if released := count.n.Load(); acquired != want.acquire || tried != 1 || released != want.release {
-			t.Errorf("%s: an acquisition, a try in vain and a release took %d, %d, %d; want %d, 1, %d",
-				name, acquired, tried, released, want.acquire, want.release)
+		got := []int64{acquired, tried, inspected, count.n.Load()}
+		if want := []int64{want.acquire, 1, 1, want.release}; !slices.Equal(got, want) {
+			t.Errorf("%s: an acquisition, a try in vain, an inspection and a release took %d, want %d", name, got, want)
 		}
 	}
 }

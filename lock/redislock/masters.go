@@ -174,26 +174,19 @@ func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.
 func (n *node) free(
 	ctx context.Context, c *request.Cleanup, acquired outcome, release func(context.Context) error,
 ) error {
-	must := 1
+	answers, repeated := 1, false
 	if acquired == unknown {
-		must = 2
+		answers = 2
 	}
-	settled := func(err error) bool {
-		if request.IsAnswer(err) {
-			must--
+	return c.Settle(ctx, answers, time.Now().Add(driver.Forever), func(ctx context.Context) error {
+		err := driver.Down("release", errSilent)
+		if repeated || !n.silent.Load() {
+			err = release(ctx)
 		}
-		return err == nil || must == 0
-	}
-	err := driver.Down("release", errSilent)
-	if !n.silent.Load() {
-		err = release(ctx)
-	}
-	if !settled(err) {
-		c.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) bool {
-			err := release(ctx)
+		if repeated {
 			n.silent.Store(!request.IsAnswer(err))
-			return settled(err)
-		})
-	}
-	return err
+		}
+		repeated = true
+		return err
+	})
 }

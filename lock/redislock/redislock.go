@@ -44,6 +44,8 @@ type Replicas struct {
 type handle = request.Handle
 
 var (
+	//go:embed fence.lua
+	fenceSource string
 	//go:embed queue.lua
 	queueSource string
 	//go:embed inspect.lua
@@ -52,8 +54,10 @@ var (
 	evictSource string
 )
 
-// fenceReader reads the state of a lock with a fence.
-func fenceReader() *redisscript.Script { return redisscript.New(queueSource + inspectSource) }
+// queued returns the script that needs fence.lua and queue.lua.
+func queued(source string) *redisscript.Script {
+	return redisscript.New(fenceSource + queueSource + source)
+}
 
 // An inspectable lock names its holders and lists its keys.
 type inspectable interface {
@@ -83,7 +87,7 @@ func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
 func evict(ctx context.Context, s *request.Server, key string) (lock.Fence, error) {
 	names := s.Names(key)
 	script := request.Call{
-		Script: redisscript.New(queueSource + evictSource), Keys: names, Args: []any{grantLease.Milliseconds()},
+		Script: queued(evictSource), Keys: names, Args: []any{grantLease.Milliseconds()},
 	}
 	reply, err := script.Run(ctx, s.Client).Text()
 	if err != nil {

@@ -29,11 +29,8 @@ const maxPause = 50 * time.Millisecond
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := r.cleanup.MayAcquire(ctx, key); err != nil {
-		return nil, err
-	}
 	pause := func() time.Duration { return rand.N(maxPause) }
-	return r.cleanup.Poll(ctx, o, pause, func(ctx context.Context) (*lock.Lease, error) {
+	return r.cleanup.Poll(ctx, key, o, pause, func(ctx context.Context) (*lock.Lease, error) {
 		return r.try(ctx, key, o)
 	})
 }
@@ -64,7 +61,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	})
 	took, same := time.Since(sent), r.distinct()
 	granted := tally(answers).ours
-	if granted >= r.quorum && !request.Spent(took, r.o.Lease) && same == nil {
+	if granted >= r.quorum && !request.LeaseOver(sent, r.o.Lease) && same == nil {
 		return a.hold(sent), nil
 	}
 	a.release(context.WithoutCancel(ctx))

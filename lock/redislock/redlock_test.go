@@ -72,13 +72,12 @@ func do(t *testing.T, what func(*server.Server) error, to []*server.Server) {
 	}
 }
 
-// With a minority of the nodes down the lock is granted, inspected and given back. Without a majority the error counts
+// With a minority of the nodes down the lock is granted and given back. Without a majority the error counts
 // the nodes and numbers them, and only the log has their addresses. Nothing is left behind.
 func TestRedlockNeedsAMajority(t *testing.T) {
 	t.Parallel()
 	m := startMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute})
-	inspected(t, r, []string{"a", "}{", "日本"})
 	for i, value := range []string{"1 a", "1 a", "2 b", "2 b"} {
 		m.observers[i].Set(t.Context(), "redlock:{split}", value, patience)
 	}

@@ -54,7 +54,7 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	send(a.Release)
 	evict(setNX, "k")
 	one, two := watchdog.attempt("k", lock.Options{}), watchdog.attempt("k", lock.Options{})
-	enter := func(a *request.Attempt, number uint64) { _, _ = watchdog.request(ctx, a, number) }
+	enter := func(a *request.Attempt, number uint64) { _, _, _ = watchdog.request(ctx, a, number) }
 	enter(one, 0)
 	enter(two, 1)
 	send(watchdog.renewal(one))
@@ -68,7 +68,7 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	enter(one, 1) // the lock is free, and goes to the first in the queue
 	send(two.Release)
 
-	sources := []string{acquireSource, renewSource, enterSource, leaveSource, queueSource, evictSource}
+	sources := []string{fenceSource, acquireSource, renewSource, enterSource, leaveSource, queueSource, evictSource}
 	for _, step := range []string{"leave 1", "enter 1", "enter 2", "renew 1", "leave 1", "renew 1"} {
 		verb, value, _ := strings.Cut(step, " ")
 		source, err := os.ReadFile("teaching/rlock_" + verb + ".lua")

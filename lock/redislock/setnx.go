@@ -16,7 +16,7 @@ import (
 
 // This file has the whole algorithm. The other files add:
 //
-//	acquire.lua                  step 1 at the server, with the fence
+//	acquire.lua, fence.lua       step 1 at the server, with the fence
 //	redislock.go                 Replicas, and Evict
 //	internal/request/setnx.go    the loop of step 2, and release.lua, which is step 4 at the server
 //	internal/request/request.go  takes back a request without a reply, which the server may still execute
@@ -31,12 +31,6 @@ type SetNXOptions struct {
 	Lease    time.Duration // the server frees the key after this; default 10 s
 	Replicas Replicas      // must acknowledge; default none
 }
-
-// fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that
-// the next fence, which is derived from the clock, is larger anyway. A fence could repeat only if the clock were set
-// back by more than fenceLife. So the server keeps one key, of about 120 bytes and the name, for each lock that was
-// held in the last day.
-const fenceLife = 24 * time.Hour
 
 // SetNX is SET NX PX with a random value, released by compare-and-delete: https://redis.io/docs/latest/commands/set/
 // ("Patterns").
@@ -65,11 +59,11 @@ type SetNX struct {
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	lease := cmp.Or(o.Lease, 10*time.Second)
 	s := &request.Server{
-		Client: c, Prefix: "lock", Parts: []string{"", ":fence"}, Reader: fenceReader(), Lease: lease,
+		Client: c, Prefix: "lock", Parts: []string{"", ":fence"}, Reader: queued(inspectSource), Lease: lease,
 		Cleanup: request.NewCleanup(), Invalid: driver.AtLeast("Lease", lease, driver.MinLease),
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
-	return &SetNX{s.Handle(), s, redisscript.New(acquireSource), request.ReleaseScript()}
+	return &SetNX{s.Handle(), s, redisscript.New(fenceSource + acquireSource), request.ReleaseScript()}
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -90,14 +84,9 @@ func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 // next.
 func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a := s.attempt(key, o)
-	sent := time.Now()
-	fence, err := a.Request(ctx)
-	switch {
-	case err != nil:
+	fence, sent, err := a.Request(ctx)
+	if err != nil {
 		return nil, err
-	case request.LeaseOver(sent, a.Lease):
-		request.Detached(ctx, a.Free)
-		return nil, &lock.HeldError{Key: key}
 	}
 	return request.Hold(key, fence, sent, a.Lease, a.Free), nil
 }
@@ -105,10 +94,9 @@ func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Leas
 // attempt prepares the scripts of steps 1 and 4 with their keys and arguments.
 func (s *SetNX) attempt(key string, o lock.Options) *request.Attempt {
 	names, value := s.server.Names(key), request.NewValue(o)
-	lease, life := s.server.Lease.Milliseconds(), fenceLife.Milliseconds()
 	return &request.Attempt{
 		Server: s.server, Options: o, Key: key, Value: value,
-		Acquire: request.Call{Script: s.acquire, Keys: names, Args: []any{value, lease, life}},
+		Acquire: request.Call{Script: s.acquire, Keys: names, Args: []any{value, s.server.Lease.Milliseconds()}},
 		Release: request.Call{Script: s.release, Keys: names[:1], Args: []any{value}},
 	}
 }

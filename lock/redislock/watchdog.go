@@ -21,7 +21,7 @@ import (
 //
 // The other files add:
 //
-//	enter.lua, leave.lua, renew.lua, queue.lua  the steps at the server, with the queue and the fence
+//	enter.lua, leave.lua, renew.lua, queue.lua, fence.lua  the steps at the server, with the queue and the fence
 //	notifier.go                  delivers the messages of step 5 to the waiters of this process
 //	watchdog_options.go          the type, its promises and options; the scripts with their keys and arguments
 //	redislock.go                 Replicas, Inspect and Evict
@@ -61,29 +61,22 @@ type candidate struct {
 // holder. Without a subscription, a request does not queue up: a grant would not be received. But it keeps a place.
 func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
 	w, queue := c.w, !c.Options.TryOnce
-	for {
-		c.hearing = w.notifier.Current()
-		c.subscribed = c.hearing.Confirmed()
-		number := w.notifier.next(c.me)
-		if !queue || !c.subscribed && !c.Queued {
-			number = 0
-		}
-		c.sent = time.Now()
-		fence, err := w.request(ctx, c.Attempt, number)
-		switch {
-		case err == nil && request.LeaseOver(c.sent, w.o.Lease) && queue:
-			continue // the reply took too long: only the server knows who has the key now
-		case err == nil && request.LeaseOver(c.sent, w.o.Lease):
-			request.Detached(ctx, c.Free)
-			return nil, true, &lock.HeldError{Key: c.Key}
-		case err == nil:
-			return c.hold(fence, 0), true, nil
-		case !errors.Is(err, lock.ErrHeld), !queue:
-			return nil, true, errors.Join(c.held, err)
-		}
-		c.held = err
-		return nil, false, nil
+	c.hearing = w.notifier.Current()
+	c.subscribed = c.hearing.Confirmed()
+	number := w.notifier.next(c.me)
+	if !queue || !c.subscribed && !c.Queued {
+		number = 0
 	}
+	fence, sent, err := w.request(ctx, c.Attempt, number)
+	c.sent = sent
+	switch {
+	case err == nil:
+		return c.hold(fence, 0), true, nil
+	case !errors.Is(err, lock.ErrHeld), !queue:
+		return nil, true, errors.Join(c.held, err)
+	}
+	c.held = err
+	return nil, false, nil
 }
 
 // wait is steps 2 and 3. It ends with ctx.

@@ -91,15 +91,15 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	)
 	o.Lease = cmp.Or(o.LeaseTime, o.Lease)
 	s := &request.Server{
-		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: fenceReader(),
+		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: queued(inspectSource),
 		Lease: o.Lease, Cleanup: request.NewCleanup(), Invalid: invalid,
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
 	process := uuid.NewString()
 	return &Watchdog{
 		handle: s.Handle(), server: s, o: o, process: process, notifier: newNotifier(c, process, o.Logger),
-		enter: redisscript.New(queueSource + enterSource),
-		leave: redisscript.New(queueSource + leaveSource),
+		enter: queued(enterSource),
+		leave: queued(leaveSource),
 		renew: redisscript.New(renewSource),
 	}
 }
@@ -149,7 +149,7 @@ func (w *Watchdog) attempt(key string, o lock.Options) *request.Attempt {
 
 // request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld
 // nothing is left behind.
-func (w *Watchdog) request(ctx context.Context, a *request.Attempt, number uint64) (lock.Fence, error) {
+func (w *Watchdog) request(ctx context.Context, a *request.Attempt, number uint64) (lock.Fence, time.Time, error) {
 	a.Queued = a.Queued || number != 0
 	a.Acquire.Args = []any{a.Value, w.o.Lease.Milliseconds(), grantLease.Milliseconds(), number}
 	return a.Request(ctx)
@@ -162,7 +162,7 @@ func (w *Watchdog) renewal(a *request.Attempt) request.Call {
 // Check takes the key, queues up behind it, and passes the lock on.
 func (w *Watchdog) Check(ctx context.Context, key string) error {
 	one, two := w.attempt(key, lock.Options{Owner: "check"}), w.attempt(key, lock.Options{Owner: "check"})
-	if _, err := w.request(ctx, one, 0); err != nil {
+	if _, _, err := w.request(ctx, one, 0); err != nil {
 		return err
 	}
 	err := w.notifier.Await(ctx, w.notifier.Current())
@@ -170,7 +170,7 @@ func (w *Watchdog) Check(ctx context.Context, key string) error {
 		err = request.Ownership(w.renewal(one).Run(ctx, w.server.Client).Int())
 	}
 	if err == nil {
-		_, err = w.request(ctx, two, 1)
+		_, _, err = w.request(ctx, two, 1)
 	}
 	if errors.Is(err, lock.ErrHeld) {
 		err = nil // it is in the queue

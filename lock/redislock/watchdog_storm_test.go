@@ -254,7 +254,7 @@ func calm(clients []*process, seen *witness, end func(*lock.Lease)) {
 				_ = l.Release()
 				return
 			}
-			_, _ = w.request(context.Background(), w.attempt("k", lock.Options{}), 1) // and never again
+			_, _, _ = w.request(context.Background(), w.attempt("k", lock.Options{}), 1) // and never again
 			time.Sleep(dead)
 			seen.end(l)
 			began = time.Now()

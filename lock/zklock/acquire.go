@@ -132,9 +132,6 @@ func (a *attempt) hold(ctx context.Context) (node, error) {
 func (a *attempt) createNode(ctx context.Context) (node, error) {
 	var err error
 	for range tries {
-		if n := a.g.s.orphans.Load(); n >= maxOrphans {
-			return node{}, driver.NewDown("zookeeper", "cleaning-up", "n", int(n))
-		}
 		var r *fenceRecord
 		if r, err = a.g.fenceRecord(ctx); err != nil {
 			return node{}, err

@@ -21,10 +21,6 @@ type orphan struct {
 	until time.Time
 }
 
-// maxOrphans limits the orphans: with so many of them no lock requests a key, so that they do not become more while a
-// connection breaks again and again. Leases that are held then may still add one each.
-const maxOrphans = 4000
-
 // searchLater searches in the background for the node that a create without a reply may have made.
 func (a *attempt) searchLater(guid string) {
 	until := time.Now().Add(a.g.now().timeout)
@@ -33,14 +29,9 @@ func (a *attempt) searchLater(guid string) {
 
 // sweep deletes o in the background, for as long as the Session is open.
 func (s *Session) sweep(o orphan) {
-	s.orphans.Add(1)
 	s.life.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) (done bool) {
 		g, err := s.usable(ctx)
-		if err != nil || !g.deleteOrphan(ctx, o) {
-			return false
-		}
-		s.orphans.Add(-1)
-		return true
+		return err == nil && g.deleteOrphan(ctx, o)
 	})
 }
 

@@ -26,7 +26,6 @@ type Session struct {
 	stop     context.CancelFunc
 	owned    sync.WaitGroup // the goroutines that Close waits for
 	life     *driver.Life
-	orphans  atomic.Int32 // number of nodes that life still has to delete; see orphan
 	denials  occasional
 	failures occasional // to connect
 

@@ -71,14 +71,9 @@ func (r *RLock) sleep(
 func (r *RLock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
 	a := r.attempt(key, o)
-	sent := time.Now()
-	_, err := a.Request(ctx)
-	switch {
-	case err != nil:
+	_, sent, err := a.Request(ctx)
+	if err != nil {
 		return nil, err
-	case request.LeaseOver(sent, a.Lease):
-		request.Detached(ctx, a.Free)
-		return nil, &lock.HeldError{Key: key, Remaining: time.Millisecond}
 	}
 	return r.hold(a, sent), nil
 }

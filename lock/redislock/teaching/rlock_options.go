@@ -168,7 +168,7 @@ func (r *RLock) freed(name string) {
 // Check takes the key, finds it held as a waiter would, subscribes, and gives it back.
 func (r *RLock) Check(ctx context.Context, key string) error {
 	a := r.attempt(key, lock.Options{Owner: "check"})
-	if _, err := a.Request(ctx); err != nil {
+	if _, _, err := a.Request(ctx); err != nil {
 		return err
 	}
 	err := request.Ownership(r.renewal(a).Run(ctx, a.Client).Int())

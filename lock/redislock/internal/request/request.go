@@ -51,11 +51,8 @@ func OwnerOf(value string) string {
 
 // LeaseOver reports whether a lease requested at sent has run out, so that another caller may hold the key.
 func LeaseOver(sent time.Time, lease time.Duration) bool {
-	return Spent(time.Since(sent), lease)
+	return time.Since(sent) >= lock.Valid(lease)
 }
-
-// Spent reports whether a lease has run out if its reply took this long.
-func Spent(took, lease time.Duration) bool { return took >= lock.Valid(lease) }
 
 // Names returns the Redis keys of a lock.
 func (s *Server) Names(key string) []string {
@@ -110,28 +107,34 @@ type Attempt struct {
 	underWay         atomic.Int32
 }
 
-// Request runs the acquire script once. The error is a HeldError if another caller holds the key. If the outcome is
-// unknown, Request releases the key before it returns, with its own context.
-func (a *Attempt) Request(ctx context.Context) (lock.Fence, error) {
+// Request runs the acquire script once. sent is a time before that. The error is a HeldError if another caller holds
+// the key, or may hold it because the reply took longer than the lease. If the outcome is unknown, Request releases the
+// key before it returns, with its own context.
+func (a *Attempt) Request(ctx context.Context) (fence lock.Fence, sent time.Time, err error) {
+	sent = time.Now()
 	answer, short := a.Grant(ctx, &a.underWay, a.Acquire)
 	reply, err := answer.Result()
 	if err == nil {
-		var fence lock.Fence
 		fence, err = ParseGranted(a.Key, reply)
 		switch {
 		case errors.Is(err, lock.ErrHeld):
-			return 0, err
+			return 0, sent, err
 		case err == nil && short != nil:
 			Detached(ctx, a.Free)
-			return 0, short
+			return 0, sent, short
+		case err == nil && LeaseOver(sent, a.Lease):
+			if !a.Queued { // a waiter asks again, and only then knows who has the key now
+				Detached(ctx, a.Free)
+			}
+			return 0, sent, &lock.HeldError{Key: a.Key}
 		case err == nil:
-			return fence, nil
+			return fence, sent, nil
 		}
 	}
 	if !Refused(err) && (a.Queued || !poolExhausted(err)) { // if the pool was exhausted, nothing was sent
 		a.Cleanup.Undo(ctx, &a.underWay, a.sendRelease)
 	}
-	return 0, AcquireError(ctx, a.Acquire.Keys[0], err)
+	return 0, sent, AcquireError(ctx, a.Acquire.Keys[0], err)
 }
 
 // Free releases the lock, or leaves its queue. It returns ErrExpired or ErrTaken if the lock was no longer ours. If the

@@ -81,18 +81,21 @@ func (c *Cleanup) Failed(
 func (s *Server) Poll(
 	ctx context.Context, key string, o lock.Options, try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
-	if err := s.MayAcquire(ctx, key); err != nil {
-		return nil, err
+	if s.Invalid != nil {
+		return nil, s.Invalid
 	}
-	return s.Cleanup.Poll(ctx, o, backoff(), try)
+	return s.Cleanup.Poll(ctx, key, o, backoff(), try)
 }
 
 // Poll tries until there is a lease, ctx ends, or a try fails for another reason than a held key. With TryOnce it tries
 // once.
 func (c *Cleanup) Poll(
-	ctx context.Context, o lock.Options, pause func() time.Duration,
+	ctx context.Context, key string, o lock.Options, pause func() time.Duration,
 	try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
+	if err := c.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	ctx, stop := c.Wait(ctx)
 	defer stop()
 	var held error // the last answer
