@@ -61,17 +61,6 @@ func TestDoEndsTheWorkWithTheLoss(t *testing.T) {
 	}
 }
 
-func TestDoTellsWorkThatWentOnOfTheLoss(t *testing.T) {
-	r := &rented{}
-	err := lock.Do(t.Context(), r, "k", lock.Options{}, func(context.Context, lock.Fence) error {
-		r.lose(lock.ErrExpired)
-		return nil // wrote, and did not look
-	})
-	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
-		t.Errorf("err = %v, want ErrLost and ErrExpired", err)
-	}
-}
-
 // Work that holds several keys finds each of its leases again, and no others.
 func TestDoReentersUnderAnOuterLease(t *testing.T) {
 	r, nothing := &rented{}, func(context.Context, lock.Fence) error { return nil }
@@ -83,26 +72,6 @@ func TestDoReentersUnderAnOuterLease(t *testing.T) {
 	})
 	if err != nil || r.frees != 2 {
 		t.Errorf("err = %v, freed %d times; want nil, twice", err, r.frees)
-	}
-}
-
-func TestReleaseIsIdempotentAndSaysWhatHappened(t *testing.T) {
-	failed := errors.New("server gone")
-	lease, lost := lock.NewLease("k", 1, func(context.Context) error { return failed })
-	if err := lease.Release(); !errors.Is(err, failed) {
-		t.Errorf("Release = %v, want %v", err, failed)
-	}
-	lost(lock.ErrTaken)
-	if err := lease.Release(); !errors.Is(err, failed) {
-		t.Errorf("second Release = %v, want the same", err)
-	}
-	if err := lease.Err(); !errors.Is(err, lock.ErrReleased) || errors.Is(err, lock.ErrLost) {
-		t.Errorf("Err = %v, want ErrReleased: a loss after the release is none", err)
-	}
-	lease, lost = lock.NewLease("k", 1, func(context.Context) error { return nil })
-	lost(lock.ErrTaken)
-	if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
-		t.Errorf("Release after a loss = %v, want the loss", err)
 	}
 }
 

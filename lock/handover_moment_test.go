@@ -67,38 +67,6 @@ func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
 	})
 }
 
-// A holder that hangs after its loss takes nothing from those behind it when it releases at last.
-func TestHandOverOfALateRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{}
-		h := HandOver(m, Bound{})
-		hung := acquire(t, h, "hung")
-		l := newLine(t)
-		working := 0
-		work := func(lease *Lease) {
-			working++
-			time.Sleep(time.Second)
-			if lease.Err() != nil || working > 1 {
-				t.Errorf("%d work at a time, %v", working, lease.Err())
-			}
-			working--
-		}
-		for _, who := range []string{"b", "c", "d"} {
-			l.come(t.Context(), h, who, work)
-		}
-		m.lose(ErrExpired)
-		synctest.Wait()
-		if err := hung.Release(); !errors.Is(err, ErrLost) || !errors.Is(err, ErrExpired) {
-			t.Errorf("release of the lost one: %v", err)
-		}
-		l.all.Wait()
-		if hung.Fence() >= l.fences[0] || len(l.served) != 3 {
-			t.Errorf("served %v with %v", l.served, l.fences)
-		}
-		empty(t, h)
-	})
-}
-
 // The next lease of a process is asked for when the last one has been given back: the process would wait for itself.
 func TestHandOverAsksAfterTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -146,38 +114,6 @@ func TestHandOverOfALeaseThatEndedInAPause(t *testing.T) {
 		if len(m.asked) != 2 {
 			t.Errorf("%d leases, want a second one", len(m.asked))
 		}
-	})
-}
-
-// lostAtOnce is a lock whose leases are lost when they come, as after a reply that took too long.
-type lostAtOnce struct{}
-
-func (lostAtOnce) FenceRange() uint64 { return 8 }
-
-func (lostAtOnce) Acquire(_ context.Context, key string, _ Options) (*Lease, error) {
-	time.Sleep(time.Second)
-	l, lose := NewLease(key, 8, func(context.Context) error { return nil })
-	lose(ErrExpired)
-	return l, nil
-}
-
-// A holder is told of a loss that came while the lease was on its way, and the turn goes on.
-func TestHandOverOfALeaseThatIsLostAlready(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := HandOver(lostAtOnce{}, Bound{})
-		l := newLine(t)
-		for _, who := range []string{"a", "b", "c"} {
-			l.come(t.Context(), h, who, func(lease *Lease) {
-				if !errors.Is(lease.Err(), ErrExpired) {
-					t.Errorf("%s was told %v", who, lease.Err())
-				}
-			})
-		}
-		l.all.Wait()
-		if len(l.served) != 3 {
-			t.Errorf("served %v", l.served)
-		}
-		empty(t, h)
 	})
 }
 

@@ -175,28 +175,6 @@ func empty(t *testing.T, l Locker) {
 	}
 }
 
-// Twenty callers need four leases, if each may have five holders. They are served as they came, with larger fences.
-func TestHandOverServesInOrderWithFewLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{trip: time.Millisecond}
-		h := HandOver(m, Bound{Holders: 5, Time: time.Hour})
-		l := newLine(t)
-		var want []string
-		for i := range 20 {
-			want = append(want, fmt.Sprint(i))
-			l.come(t.Context(), h, want[i], second)
-		}
-		l.all.Wait()
-		if !slices.Equal(l.served, want) || !slices.IsSorted(l.fences) || len(slices.Compact(l.fences)) != 20 {
-			t.Errorf("served %v with the fences %v", l.served, l.fences)
-		}
-		if len(m.asked) != 4 || m.freed != 4 {
-			t.Errorf("asked for %d leases, and freed %d; want 4", len(m.asked), m.freed)
-		}
-		empty(t, h)
-	})
-}
-
 // Another process gets its turn after Holders, or after Time, or when the fences are used up.
 func TestHandOverLetsOthersIn(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -474,7 +452,7 @@ func TestDecoratorsPassEvictThrough(t *testing.T) {
 }
 
 func TestALockThatCannotTellSaysSo(t *testing.T) {
-	h := Observe(HandOver(&lostAtOnce{}, Bound{}), Events{})
+	h := Observe(HandOver(&renewer{}, Bound{}), Events{})
 	if _, err := Inspect(t.Context(), h, "k"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("inspect: %v", err)
 	}

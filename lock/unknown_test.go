@@ -19,11 +19,20 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 	unknown := fmt.Errorf("write order: %w: %w", lock.ErrOutcomeUnknown, errors.New("connection reset"))
 	type work = func(ctx context.Context, r *rented) error
 	fails := func(err error) work { return func(context.Context, *rented) error { return err } }
-	panics := func(reason any) work { return func(context.Context, *rented) error { panic(reason) } }
+	var thrown any // what passes through Do
+	panics := func(reason any) work {
+		return func(context.Context, *rented) error { thrown = reason; panic(reason) }
+	}
+	catch := func() {
+		if caught := recover(); caught != thrown {
+			t.Errorf("the caller catches %v, want %v", caught, thrown)
+		}
+		thrown = nil
+	}
 	nested := func(inner, outer work) work {
 		return func(ctx context.Context, r *rented) error {
 			func() {
-				defer func() { _ = recover() }()
+				defer catch()
 				_ = lock.Do(ctx, r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 					return inner(ctx, r)
 				})
@@ -61,7 +70,7 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 			r := &rented{}
 			var err error
 			func() {
-				defer func() { _ = recover() }()
+				defer catch()
 				err = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 					defer func() {
 						if r.frees > 0 {

@@ -10,23 +10,33 @@ import (
 	"example.com/stock/lock/local"
 )
 
-// A broken lock, and the clauses that must reject it.
+// A broken lock, and the clauses that must reject it. Every Locker of open's calls is the same lock.
 type broken struct {
 	name    string
 	open    func() lock.Locker
 	rejects []string
 }
 
-// wrap makes a broken lock out of a right one: every Locker that open returns shares mutex.
-func wrap(
-	acquire func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error),
-) func() lock.Locker {
-	m := &local.Mutex{}
-	return func() lock.Locker {
-		return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-			return acquire(m, ctx, key, o)
-		})
+// A lockerFunc is the Acquire of a lock.
+type lockerFunc func(context.Context, string, lock.Options) (*lock.Lease, error)
+
+func (f lockerFunc) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	return f(ctx, key, o)
+}
+
+// spoiled is broken with another Acquire than that of a right lock.
+func spoiled(name string, spoil func(right lockerFunc) lockerFunc, rejects ...string) broken {
+	l := spoil(new(local.Mutex).Acquire)
+	return broken{name, func() lock.Locker { return l }, rejects}
+}
+
+// again returns another lease of what inner has, with that fence.
+func again(inner *lock.Lease, err error, f lock.Fence) (*lock.Lease, error) {
+	if err != nil {
+		return nil, err
 	}
+	lease, _ := lock.NewLease(inner.Key(), f, func(context.Context) error { return inner.Release() })
+	return lease, nil
 }
 
 // crowded claims that its fences have room for others.
@@ -39,163 +49,105 @@ func (*crowded) FenceRange() uint64 { return 64 }
 
 func (c *crowded) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	inner, err := c.Mutex.Acquire(ctx, key, o)
-	if err != nil {
-		return nil, err
-	}
-	lease, _ := lock.NewLease(
-		key, lock.Fence(c.last.Add(1)), func(context.Context) error { return inner.Release() },
-	)
-	return lease, nil
-}
-
-type lockerFunc func(context.Context, string, lock.Options) (*lock.Lease, error)
-
-func (f lockerFunc) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return f(ctx, key, o)
+	return again(inner, err, lock.Fence(c.last.Add(1)))
 }
 
 // brokenLocks end what they leave behind with life.
 func brokenLocks(life context.Context) []broken {
-	constant := func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-		inner, err := m.Acquire(ctx, key, o)
-		if err != nil {
-			return nil, err
-		}
-		lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
-		return lease, nil
-	}
+	handed := lock.HandOver(new(crowded), lock.Bound{Time: time.Minute})
 	return []broken{
 		{
 			"excludes nobody",
 			func() lock.Locker { return &local.None{} },
 			[]string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"},
 		},
-		{
-			"one lock for all keys",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				inner, err := m.Acquire(ctx, "the only one", o)
-				if err != nil {
-					return nil, err
-				}
-				lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
-				return lease, nil
-			}),
-			[]string{"Keys"},
-		},
-		{"constant fence", wrap(constant), []string{"Fences"}},
-		{"fences without room for a hand-over", func() func() lock.Locker {
-			c := new(crowded)
-			return func() lock.Locker { return lock.HandOver(c, lock.Bound{Time: time.Minute}) }
-		}(), []string{"Fences"}},
-		{
-			"hides the cause of a wait that ended",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				lease, err := m.Acquire(ctx, key, o)
+		{"fences without room for a hand-over", func() lock.Locker { return handed }, []string{"Fences"}},
+		spoiled("one lock for all keys", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, _ string, o lock.Options) (*lock.Lease, error) {
+				return right(ctx, "the only one", o)
+			}
+		}, "Keys"),
+		spoiled("constant fence", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				inner, err := right(ctx, key, o)
+				return again(inner, err, 1)
+			}
+		}, "Fences"),
+		spoiled("hides the cause of a wait that ended", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := right(ctx, key, o)
 				if err != nil {
 					return nil, lock.ErrHeld
 				}
 				return lease, nil
-			}),
-			[]string{"BoundedWait"},
-		},
-		{
-			"waits although asked to try once",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				patient, cancel := context.WithTimeout(
-					context.WithoutCancel(context.Background()), 200*time.Millisecond,
-				)
+			}
+		}, "BoundedWait"),
+		spoiled("waits although asked to try once", func(right lockerFunc) lockerFunc {
+			return func(_ context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				patient, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 				defer cancel()
-				lease, err := m.Acquire(patient, key, lock.Options{Owner: o.Owner})
+				lease, err := right(patient, key, lock.Options{Owner: o.Owner})
 				if errors.Is(err, lock.ErrHeld) {
 					return nil, context.DeadlineExceeded
 				}
 				return lease, err
-			}),
-			[]string{"TryOnce"},
-		},
-		{"a waiter that gives up stays in the queue", func() func() lock.Locker {
-			m := &local.Mutex{}
-			return func() lock.Locker {
-				return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-					if o.TryOnce {
-						return m.Acquire(ctx, key, o)
-					}
-					got := make(chan *lock.Lease, 1)
-					go func() { // the ghost: it takes its turn although nobody waits for it
-						lease, _ := m.Acquire(life, key, o)
-						got <- lease
-					}()
-					select {
-					case lease := <-got:
-						return lease, nil
-					case <-ctx.Done():
-						return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
-					}
-				})
 			}
-		}(), []string{"BoundedWait", "CancelledWait"}},
-		{"release frees whatever is there", func() func() lock.Locker {
-			var q lock.Queue
-			return func() lock.Locker {
-				return lockerFunc(func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-					if err := q.Enter(ctx, key, o); err != nil {
-						return nil, err
-					}
-					// DEL without a look at the owner, and again at every call.
-					lease, _ := lock.NewLease(
-						key, 1, func(context.Context) error { q.Leave(key); q.Leave(key); return nil },
-					)
+		}, "TryOnce"),
+		spoiled("a waiter that gives up stays in the queue", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				if o.TryOnce {
+					return right(ctx, key, o)
+				}
+				got := make(chan *lock.Lease, 1)
+				go func() { // the ghost: it takes its turn although nobody waits for it
+					lease, _ := right(life, key, o)
+					got <- lease
+				}()
+				select {
+				case lease := <-got:
 					return lease, nil
-				})
+				case <-ctx.Done():
+					return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+				}
 			}
-		}(), []string{"Exclusion"}},
-		{
-			"a dead context keeps its key",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				lease, err := m.Acquire(context.WithoutCancel(ctx), key, o)
+		}, "BoundedWait", "CancelledWait"),
+		spoiled("a dead context keeps its key", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := right(context.WithoutCancel(ctx), key, o)
 				if err == nil && ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
 				return lease, err
-			}),
-			[]string{"DeadContext"},
-		},
-		{
-			"a lease that is over when it begins",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				lease, err := m.Acquire(ctx, key, o)
+			}
+		}, "DeadContext"),
+		spoiled("a lease that is over when it begins", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				lease, err := right(ctx, key, o)
 				if err == nil {
 					_ = lease.Release()
 				}
 				return lease, err
-			}),
-			[]string{"Done"},
-		},
-		{
-			"frees an abandoned key",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				inner, err := m.Acquire(ctx, key, o)
-				if err != nil {
-					return nil, err
+			}
+		}, "Done"),
+		spoiled("frees an abandoned key", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				inner, err := right(ctx, key, o)
+				lease, err := again(inner, err, 1)
+				if err == nil {
+					lease.Linger(time.Nanosecond)
 				}
-				lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
-				lease.Linger(time.Nanosecond)
-				return lease, nil
-			}),
-			[]string{"Panic", "Unknown"},
-		},
-		{
-			"takes any key and any context",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				return m.Acquire(context.WithoutCancel(ctx), "key "+key[:min(len(key), 100)], o)
-			}),
-			[]string{"Invalid", "DeadContext"},
-		},
-		{
-			"serves the last one first",
-			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				return lease, err
+			}
+		}, "Panic", "Unknown"),
+		spoiled("takes any key and any context", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				return right(context.WithoutCancel(ctx), "key "+key[:min(len(key), 100)], o)
+			}
+		}, "Invalid", "DeadContext"),
+		spoiled("serves the last one first", func(right lockerFunc) lockerFunc {
+			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 				for {
-					lease, err := m.Acquire(ctx, key, lock.Options{TryOnce: true})
+					lease, err := right(ctx, key, lock.Options{TryOnce: true})
 					if err == nil || o.TryOnce {
 						return lease, err
 					}
@@ -205,8 +157,7 @@ func brokenLocks(life context.Context) []broken {
 					case <-time.After(time.Duration(1+time.Now().UnixNano()%7) * time.Millisecond):
 					}
 				}
-			}),
-			[]string{"FIFO"},
-		},
+			}
+		}, "FIFO"),
 	}
 }

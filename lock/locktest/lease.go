@@ -116,16 +116,13 @@ func expiry(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
+	sound := list[0]
 	return s.retry(ctx, func() error {
-		far, err := s.distant(ctx)
-		if err != nil {
-			return err
+		if err := s.overdue(ctx, sound); err != nil {
+			return fmt.Errorf("a reply came after the end of its lease: %w", err)
 		}
-		before, err := s.hold(ctx, far.remote, FreshKey()) // which makes the connections
+		far, err := s.connected(ctx)
 		if err != nil {
-			return err
-		}
-		if _, err := before.release(ctx); err != nil {
 			return err
 		}
 		for _, w := range far.wires {
@@ -141,8 +138,57 @@ func expiry(ctx context.Context, s *Scene) error {
 				defer w.Silence()
 			}
 		}
-		return s.follow(ctx, h, list[0])
+		return s.follow(ctx, h, sound)
 	})
+}
+
+// connected is distant, with connections that have been used.
+func (s *Scene) connected(ctx context.Context) (*distant, error) {
+	far, err := s.distant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, err := s.hold(ctx, far.remote, FreshKey())
+	if err != nil {
+		return nil, err
+	}
+	_, err = before.release(ctx)
+	return far, err
+}
+
+// overdue holds the reply to an acquisition back until another process has the key. If the server keeps the key for as
+// long as the connection lives, no other gets it.
+func (s *Scene) overdue(ctx context.Context, sound *remote) error {
+	far, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	key := FreshKey()
+	far.set(wire.Trap{Do: wire.HoldReply})
+	wait, err := far.begin(attempt{Key: key, Wait: 3 * s.Lease, Try: true})
+	if err != nil {
+		return err
+	}
+	for _, snare := range far.snares {
+		select {
+		case <-snare.Sprung():
+		case <-time.After(s.Lease):
+		}
+	}
+	rival, failed := sound.acquire(ctx, attempt{Key: key, Wait: 2 * s.Lease, Insist: true})
+	for _, snare := range far.snares {
+		snare.Release()
+	}
+	h, err := wait(ctx)
+	switch {
+	case err == nil && failed == nil:
+		return s.noRival(ctx, h, rival, nil)
+	case err == nil:
+		_, _ = h.release(ctx)
+	case failed == nil:
+		_, _ = rival.release(ctx)
+	}
+	return nil
 }
 
 // hold acquires a key that is free, or that its holder is about to release.

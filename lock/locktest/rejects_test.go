@@ -30,26 +30,18 @@ type brokenTrial struct {
 }
 
 func brokenTrials() []brokenTrial {
+	inProcess := func(string) lock.Locker { return &local.Mutex{} }
 	return []brokenTrial{
 		{"takes the key from whoever has it", flaws{noNX: true}, nil, []string{"Exclusion"}},
-		{
-			"excludes only its own process",
-			flaws{},
-			func(string) lock.Locker { return &local.Mutex{} },
-			[]string{"Exclusion"},
-		},
-		{
-			"the key stays for ever",
-			flaws{noExpiry: true},
-			nil,
-			[]string{"Crash", "Frozen", "Expiry", "Unknown"},
-		},
+		{"excludes only its own process", flaws{}, inProcess, []string{"Exclusion"}},
+		{"the key stays for ever", flaws{noExpiry: true}, nil, []string{"Crash", "Frozen", "Expiry", "Unknown"}},
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
 		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "Standstill"}},
 		{"returns when its client does", flaws{patient: true}, nil, []string{"Standstill"}},
 		{"its renewals are pings", flaws{pings: true}, nil, []string{"Renewal", "Taken"}},
 		{"gives up before its wait is over", flaws{impatient: true}, nil, []string{"StatementLimit"}},
 		{"counts its lease from the reply", flaws{countsLate: true}, nil, []string{"Expiry"}},
+		{"believes a reply whose lease is over", flaws{believes: true}, nil, []string{"Expiry"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Frozen", "Restart"}},
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
 		{"one fence for all", flaws{sameFence: true}, nil, []string{"Exclusion", "Frozen", "Crash"}},
@@ -57,12 +49,7 @@ func brokenTrials() []brokenTrial {
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"Crash"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"FrozenWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints", "Late"}},
-		{
-			"errors as the client has them",
-			flaws{rawErrors: true},
-			nil,
-			[]string{"Cuts", "Refusals", "Denied"},
-		},
+		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts", "Refusals", "Denied"}},
 		{"its waiters do not hear that it is closed", flaws{deaf: true}, nil, []string{"Closed"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
 		{"is inspected from memory", flaws{guesses: true}, nil, []string{"Inspect"}},

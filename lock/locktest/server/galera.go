@@ -26,14 +26,10 @@ type Galera struct {
 }
 
 // StartGalera starts n nodes and returns when each is in the cluster, which takes some 4 s for each node. Without
-// MariaDB or Galera's library the error is a MissingError, and [Stack.Missing] has the reason. On error nothing of them
-// is left running. ctx bounds the start only. provider has further options of Galera, such as
-// "evs.suspect_timeout=PT3S".
+// MariaDB or Galera's library the error is a MissingError, and [Stack.Missing] has the reason. ctx bounds the start
+// only. provider has further options of Galera, such as "evs.suspect_timeout=PT3S".
 func (s *Stack) StartGalera(ctx context.Context, n int, provider ...string) (*Galera, error) {
-	g := &Galera{}
-	fail := func(err error) (*Galera, error) {
-		return nil, s.abandon(fmt.Errorf("start a Galera cluster: %w", err), g.Nodes)
-	}
+	fail := func(err error) (*Galera, error) { return nil, fmt.Errorf("start a Galera cluster: %w", err) }
 	library := slices.IndexFunc(galeraLibraries, func(path string) bool {
 		_, err := os.Stat(path)
 		return err == nil
@@ -62,7 +58,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int, provider ...string) (*Ga
 	if err != nil {
 		return fail(err)
 	}
-	g.Nodes = append(g.Nodes, first)
+	g := &Galera{Nodes: []*Server{first}}
 	if err := first.Stop(); err != nil {
 		return fail(err)
 	}

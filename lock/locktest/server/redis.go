@@ -63,6 +63,7 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 }
 
 // redisReady requires a PONG from the process that we started. A server that is loading its AOF does not send one.
+// It needs no client: one that cannot connect goes on trying for a second after it is closed.
 func redisReady(ctx context.Context, addr string, pid int) error {
 	conn, err := dial(ctx, addr)
 	if err != nil {
@@ -135,22 +136,6 @@ func until(ctx context.Context, what string, ok func(context.Context) error) err
 		case <-ticker.C:
 		}
 	}
-}
-
-// bounded returns ctx with the time limit of a start. It also ends when the stack is stopped.
-func (s *Stack) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not so within %v", startBound))
-	ctx, giveUp := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { giveUp(errStopped) })
-	return ctx, func() { stop(); giveUp(nil); cancel() }
-}
-
-// abandon stops the servers of a group that could not be started, and joins the errors of that to err.
-func (s *Stack) abandon(err error, servers []*Server) error {
-	for _, server := range servers {
-		err = errors.Join(err, s.Drop(server))
-	}
-	return err
 }
 
 const installClock = "apt-get install libfaketime"

@@ -24,24 +24,23 @@ type RedisCluster struct {
 }
 
 // StartRedisCluster starts a cluster with that many masters, at least three. It returns when every master knows all the
-// others and serves, which takes some 3 s. Without redis-server the error is a MissingError. On error nothing of it is
-// left running. ctx bounds the start only.
+// others and serves, which takes some 3 s. Without redis-server the error is a MissingError. ctx bounds the start only.
 func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisCluster, error) {
 	if masters < 3 {
 		return nil, fmt.Errorf("a Redis Cluster has at least 3 masters, not %d", masters)
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := bounded(ctx, s.life)
 	defer cancel()
-	c := new(RedisCluster)
-	for range masters {
-		node, err := s.Open(ctx, s.Name("redis-cluster"), s.clusterNode)
+	c, buses := new(RedisCluster), make([]int, masters)
+	for i := range masters {
+		node, err := s.Open(ctx, s.Name("redis-cluster"), s.clusterNode(&buses[i]))
 		if err != nil {
-			return nil, s.abandon(err, c.Nodes)
+			return nil, err
 		}
 		c.Nodes = append(c.Nodes, node)
 	}
-	if err := c.form(ctx); err != nil {
-		return nil, s.abandon(fmt.Errorf("start a Redis Cluster: %w", err), c.Nodes)
+	if err := c.form(ctx, buses); err != nil {
+		return nil, fmt.Errorf("start a Redis Cluster: %w", err)
 	}
 	return c, nil
 }
@@ -71,24 +70,20 @@ func (c *RedisCluster) last(node int) int { return (node+1)*slots/len(c.Nodes) -
 
 // clusterNode prepares one node. Its bus gets a port from reserve: the default, 10000 above the other port, is in the
 // range of outgoing connections.
-func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Server, error) {
-	bus, err := s.reserve()
-	if err != nil {
-		return nil, err
+func (s *Stack) clusterNode(bus *int) Builder {
+	return func(_ context.Context, name, dir string, port int) (server *Server, err error) {
+		if *bus, err = s.reserve(); err != nil {
+			return nil, err
+		}
+		return s.redisServer(name, dir, port,
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(*bus), "--cluster-announce-ip", "127.0.0.1")
 	}
-	return s.redisServer(name, dir, port,
-		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1")
 }
 
-// form joins the new nodes into a cluster.
-func (c *RedisCluster) form(ctx context.Context) error {
+// form joins the new nodes, which have these ports for their buses, into a cluster.
+func (c *RedisCluster) form(ctx context.Context, buses []int) error {
 	first, ip := c.Nodes[0], "127.0.0.1"
 	for i, node := range c.Nodes {
-		_, port, _ := net.SplitHostPort(node.Addr)
-		bus, err := busPort(ctx, node)
-		if err != nil {
-			return err
-		}
 		for _, command := range [][]any{
 			{"CLUSTER", "ADDSLOTSRANGE", c.last(i-1) + 1, c.last(i)},
 			// Nodes with the same epoch have to resolve that first, which takes seconds.
@@ -101,7 +96,8 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		if node == first {
 			continue
 		}
-		if err := askRedis(ctx, first.Addr, "CLUSTER", "MEET", ip, port, bus).Err(); err != nil {
+		_, port, _ := net.SplitHostPort(node.Addr)
+		if err := askRedis(ctx, first.Addr, "CLUSTER", "MEET", ip, port, buses[i]).Err(); err != nil {
 			return fmt.Errorf("%s: CLUSTER MEET %s: %w", first.Name, node.Name, err)
 		}
 	}
@@ -112,16 +108,6 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func busPort(ctx context.Context, node *Server) (string, error) {
-	config, err := askRedis(ctx, node.Addr, "CONFIG", "GET", "cluster-port").Result()
-	if err != nil {
-		return "", fmt.Errorf("%s: ask for its bus port: %w", node.Name, err)
-	}
-	values, _ := config.(map[any]any)
-	port, _ := values["cluster-port"].(string)
-	return port, nil
 }
 
 // serves returns nil if node sees all slots served, by all nodes of the cluster.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,15 +15,6 @@ import (
 // Sentinels are a Redis master, its replicas, and three Sentinels that watch them and promote a replica when the master
 // is gone. Each is a [Server] of the stack and can be paused, killed and restarted. The Sentinels make a former master
 // a replica when it comes back.
-//
-// A fail-over, as a test or the fault lab forces it:
-//
-//	x, err := s.StartSentinels(ctx, stack.SentinelOptions{Replicas: 1})
-//	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: x.Name, SentinelAddrs: x.Addrs()})
-//	err = x.Sever(ctx)                // only for a fail-over that loses every write from here on
-//	old, err := x.Master(ctx)
-//	err = old.Kill()
-//	master, err := x.AwaitMaster(ctx, old)
 type Sentinels struct {
 	Name      string    // of the master, for the Sentinels and their clients
 	Redis     []*Server // redis-ha, the first master; redis-ha-2, ..., its first replicas
@@ -39,42 +31,34 @@ type SentinelOptions struct {
 }
 
 // StartSentinels starts the servers. It returns when the replicas follow the master, and every Sentinel knows the
-// others and all replicas, which takes some 3 s. Without redis-server the error is a MissingError. On error none is
-// left running. ctx bounds the start only.
+// others and all replicas, which takes some 3 s. Without redis-server the error is a MissingError. ctx bounds the start
+// only.
 func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentinels, error) {
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
-	if o.DownAfter == 0 {
-		o.DownAfter = 2 * time.Second
-	}
-	ctx, cancel := s.bounded(ctx)
+	o.Replicas, o.DownAfter = cmp.Or(o.Replicas, 1), cmp.Or(o.DownAfter, 2*time.Second)
+	ctx, cancel := bounded(ctx, s.life)
 	defer cancel()
 	x := &Sentinels{Name: "stock"}
-	fail := func(err error) (*Sentinels, error) {
-		return nil, s.abandon(err, append(x.Sentinels, x.Redis...))
-	}
 	for range 1 + o.Replicas {
 		server, err := s.Open(ctx, s.Name("redis-ha"), s.replicated(x.Redis))
 		if err != nil {
-			return fail(err)
+			return nil, err
 		}
 		x.Redis = append(x.Redis, server)
 	}
 	// This comes before the Sentinels: each asks the master for its replicas at once, and then only every ten seconds.
 	following := func(ctx context.Context) error { return follow(ctx, x.Redis[0], o.Replicas) }
 	if err := until(ctx, "the replicas follow", following); err != nil {
-		return fail(err)
+		return nil, err
 	}
 	for range 3 {
 		server, err := s.Open(ctx, s.Name("sentinel"), s.sentinel(x, o.DownAfter))
 		if err != nil {
-			return fail(err)
+			return nil, err
 		}
 		x.Sentinels = append(x.Sentinels, server)
 	}
 	if err := x.settle(ctx); err != nil {
-		return fail(fmt.Errorf("start Redis with Sentinels: %w", err))
+		return nil, fmt.Errorf("start Redis with Sentinels: %w", err)
 	}
 	return x, nil
 }
@@ -129,9 +113,7 @@ func (x *Sentinels) AwaitMaster(ctx context.Context, old *Server) (*Server, erro
 }
 
 // Sever cuts the replicas off from the master, so that they get no further writes. They remain replicas, and Sentinel
-// may promote them if the master dies within ten times DownAfter.
-//
-// Join reconnects them.
+// may promote them if the master dies within ten times DownAfter. Join reconnects them.
 func (x *Sentinels) Sever(ctx context.Context) error {
 	master, err := x.Master(ctx)
 	if err != nil {

@@ -183,13 +183,18 @@ func (s *Server) end(sig syscall.Signal) error {
 	}
 }
 
+// bounded returns ctx with the time limit of a start, which also ends with the life of a stack.
+func bounded(ctx, life context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not ready within %v", startBound))
+	ctx, giveUp := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { giveUp(errStopped) })
+	return ctx, func() { stop(); giveUp(nil); cancel() }
+}
+
 // start launches and waits until the server answers. On failure nothing runs, and the error quotes the log.
 func (s *Server) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not ready within %v", startBound))
+	ctx, cancel := bounded(ctx, s.life)
 	defer cancel()
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	defer context.AfterFunc(s.life, func() { giveUp(errStopped) })()
 	switch {
 	case s.life.Err() != nil:
 		return fmt.Errorf("start %s: %w", s.Name, errStopped)

@@ -203,13 +203,12 @@ type Builder func(ctx context.Context, name, dir string, port int) (*Server, err
 // Open builds a server, starts it, on one of ports if possible, and adds it to the stack. Its name must be new: see
 // [Stack.Name].
 func (s *Stack) Open(ctx context.Context, name string, build Builder, ports ...int) (*Server, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	if !s.begin() {
 		return nil, fmt.Errorf("start %s: %w", name, errStopped)
 	}
 	defer s.starting.Done()
-	defer context.AfterFunc(s.life, func() { cancel(errStopped) })()
+	ctx, cancel := bounded(ctx, s.life)
+	defer cancel()
 
 	began := time.Now()
 	s.tell(Event{name, "starting", 0, ""})

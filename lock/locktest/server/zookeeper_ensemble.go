@@ -48,11 +48,11 @@ func (e *ZooKeeperEnsemble) Leader(ctx context.Context) (*Server, error) {
 
 // StartZooKeeperEnsemble starts three servers. It returns when they serve, which takes some 3 s. A follower without
 // messages from its leader serves its own state for o.Silence, and then nothing until it is connected again. Without
-// ZooKeeper the error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
+// ZooKeeper the error is a MissingError. ctx bounds the start only.
 func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (*ZooKeeperEnsemble, error) {
 	const members = 3
 	o.Silence = cmp.Or(o.Silence, 30*time.Second)
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := bounded(ctx, s.life)
 	defer cancel()
 	var quorum, election [members]int
 	for i := range members {
@@ -91,16 +91,10 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 		})
 	}
 	all.Wait()
-	e := new(ZooKeeperEnsemble)
-	for _, server := range servers {
-		if server != nil {
-			e.Servers = append(e.Servers, server)
-		}
-	}
 	if err := errors.Join(failed[:]...); err != nil {
-		return nil, s.abandon(fmt.Errorf("start an ensemble of ZooKeeper: %w", err), e.Servers)
+		return nil, fmt.Errorf("start an ensemble of ZooKeeper: %w", err)
 	}
-	return e, nil
+	return &ZooKeeperEnsemble{servers[:]}, nil
 }
 
 // zookeeperMember prepares a server of an ensemble.
