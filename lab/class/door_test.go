@@ -333,11 +333,6 @@ func TestTheWallIsOnLoopback(t *testing.T) {
 	}
 }
 
-func (c *Class) verdict() (v WallVerdict) {
-	c.look(func(s *State) { v = s.Verdict() })
-	return v
-}
-
 // rest waits until all requests are answered, the instances have told all of them, and the stock was read after that.
 func (c *Class) rest(t *testing.T) (v WallVerdict) {
 	t.Helper()
