@@ -30,9 +30,16 @@ func inspect(ctx context.Context, s *Scene) error {
 	}
 	filled := s.Key + strings.Repeat("x", 900)
 	for _, keys := range [][]string{
-		{"k", "K", "k "}, {"é", "e", "É"}, {"%", "%25", "{%}"}, {"{}", "}{", "%7B"}, {"k", "k}:fence", "k}:queue"},
-		{"*", "a b", "a\r\nb"}, {"\x00", "\xff\xfe", "日本"}, {"'; DROP TABLE locks; --", "/", "k/"},
-		{filled, filled[:300], filled[:299]}, {filled[:46], filled[:64], filled[:65]}, // where servers shorten names
+		{"k", "K", "k "},
+		{"é", "e", "É"},
+		{"%", "%25", "{%}"},
+		{"{}", "}{", "%7B"},
+		{"k", "k}:fence", "k}:queue"},
+		{"*", "a b", "a\r\nb"},
+		{"\x00", "\xff\xfe", "日本"},
+		{"'; DROP TABLE locks; --", "/", "k/"},
+		{filled, filled[:300], filled[:299]},
+		{filled[:46], filled[:64], filled[:65]}, // where servers shorten names
 	} {
 		for i, key := range keys {
 			keys[i] = s.Key + strings.TrimPrefix(key, s.Key)
