@@ -268,7 +268,8 @@ function flow(faces, room, way, p) {
   const below = h > 40 ? 8 : 4
   const fits = (bottom) => Math.max(1, Math.floor((bottom - room.top + below) / (h + below)))
   const all = lines.length <= fits(room.bottom)
-  const bottom = all ? room.bottom : room.bottom - 28 // below stands how many are hidden
+  const strip = room.bottom - room.top > h + 28 ? 28 : 0 // in it stands how many are hidden; a low lane has no room
+  const bottom = all ? room.bottom : room.bottom - strip
   const shown = lines.slice(0, fits(bottom))
   const middle = (room.top + bottom) / 2
   shown.forEach((line, i) => {
