@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"io"
 	"path"
-	"strings"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab/diagram"
@@ -40,10 +39,9 @@ func WriteHTML(w io.Writer, r Report, lang, root string) error {
 		When: r.StartedAt.Format("2006-01-02 15:04 UTC"),
 	}
 	for _, result := range r.Results {
-		x := entry{Result: result}
+		x := entry{Result: result, Lesson: lesson(result.Read)}
 		if root != "" {
-			x.Lesson = path.Join(root, result.Read)
-			x.LessonZH = strings.TrimSuffix(x.Lesson, ".md") + ".zh-CN.md"
+			x.Link = lesson(path.Join(root, result.Read))
 		}
 		if found, err := Find(result.Scenario); err == nil {
 			x.Title, x.Forced = found[0].Title(), found[0].Forced()
@@ -66,7 +64,7 @@ type view struct {
 // An entry is one scenario of the page.
 type entry struct {
 	Result
-	Title, Forced    words.Text
-	Lesson, LessonZH string        // where the links lead
-	Steps            template.HTML // only of a failure
+	Title, Forced words.Text
+	Lesson, Link  words.Text    // its name, and where its link leads
+	Steps         template.HTML // only of a failure
 }

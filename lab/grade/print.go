@@ -21,7 +21,13 @@ func pad(text string, columns int) string {
 
 // WriteScenario writes what a scenario forces.
 func WriteScenario(w io.Writer, s Scenario, lang string) {
-	fmt.Fprintf(w, "%s%s\n    %s\n    %s\n", pad(s.Name, nameColumns), s.Title().In(lang), s.Forced().In(lang), s.Read)
+	fmt.Fprintf(w, "%s%s\n    %s\n    %s\n", pad(s.Name, nameColumns), s.Title().In(lang), s.Forced().In(lang),
+		lesson(s.Read).In(lang))
+}
+
+// lesson returns the page to read in each language.
+func lesson(page string) words.Text {
+	return words.Text{EN: page, ZH: strings.TrimSuffix(page, ".md") + ".zh-CN.md"}
 }
 
 // WriteResult writes the grade of a scenario, why, and for a failure what to read.
@@ -29,7 +35,7 @@ func WriteResult(w io.Writer, r Result, lang string) {
 	fmt.Fprintf(w, "%s%s%s\n",
 		pad(r.Scenario, nameColumns), pad(r.Grade.Word().In(lang), gradeColumns), r.Said().In(lang))
 	if r.Grade.Failed() {
-		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", nameColumns+gradeColumns), r.Read)
+		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", nameColumns+gradeColumns), lesson(r.Read).In(lang))
 	}
 }
 
