@@ -174,19 +174,16 @@ func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.
 func (n *node) free(
 	ctx context.Context, c *request.Cleanup, acquired outcome, release func(context.Context) error,
 ) error {
-	answers, repeated := 1, false
+	answers, first := 1, release
 	if acquired == unknown {
 		answers = 2
 	}
-	return c.Settle(ctx, answers, time.Now().Add(driver.Forever), func(ctx context.Context) error {
-		err := driver.Down("release", errSilent)
-		if repeated || !n.silent.Load() {
-			err = release(ctx)
-		}
-		if repeated {
-			n.silent.Store(!request.IsAnswer(err))
-		}
-		repeated = true
+	if n.silent.Load() { // the caller does not wait for it
+		first = func(context.Context) error { return driver.Down("release", errSilent) }
+	}
+	return c.Settle(ctx, answers, time.Now().Add(driver.Forever), first, func(ctx context.Context) error {
+		err := release(ctx)
+		n.silent.Store(!request.IsAnswer(err))
 		return err
 	})
 }

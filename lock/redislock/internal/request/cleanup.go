@@ -26,11 +26,11 @@ func NewCleanup() *Cleanup { return &Cleanup{driver.NewLife()} }
 // another try would not change it.
 func IsAnswer(err error) bool { return !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrDenied) }
 
-// Settle calls release, and repeats it in the background until it has deleted our key, which is nil, or has had so many
-// answers, or until the time until. It returns the first result. release must compare the owner, because another caller
-// may have the key by then.
+// Settle calls first, and then again in the background, until one of them has deleted our key, which is nil, or there
+// were so many answers, or until the time until. It returns the result of first. Both release the key, and must compare
+// the owner, because another caller may have the key by then.
 func (c *Cleanup) Settle(
-	ctx context.Context, answers int, until time.Time, release func(context.Context) error,
+	ctx context.Context, answers int, until time.Time, first, again func(context.Context) error,
 ) error {
 	settled := func(err error) bool {
 		if IsAnswer(err) {
@@ -38,9 +38,9 @@ func (c *Cleanup) Settle(
 		}
 		return err == nil || answers <= 0
 	}
-	err := release(ctx)
+	err := first(ctx)
 	if !settled(err) {
-		c.Repeat(until, func(ctx context.Context) bool { return settled(release(ctx)) })
+		c.Repeat(until, func(ctx context.Context) bool { return settled(again(ctx)) })
 	}
 	return err
 }
@@ -48,7 +48,7 @@ func (c *Cleanup) Settle(
 // Persist returns a function that calls release. If the server does not answer, the function repeats release in the
 // background until the server answers or the lease has run out.
 func (c *Cleanup) Persist(release func(context.Context) error, lease time.Duration) func(context.Context) error {
-	return func(ctx context.Context) error { return c.Settle(ctx, 1, time.Now().Add(lease), release) }
+	return func(ctx context.Context) error { return c.Settle(ctx, 1, time.Now().Add(lease), release, release) }
 }
 
 // Undo takes back a request without a reply, which the server may have executed or may still execute. release must
@@ -61,11 +61,12 @@ func (c *Cleanup) Persist(release func(context.Context) error, lease time.Durati
 func (c *Cleanup) Undo(ctx context.Context, underWay *atomic.Int32, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
-	_ = c.Settle(detached, 2, time.Now().Add(unknownLife), func(ctx context.Context) error {
+	look := func(ctx context.Context) error {
 		mayCome := underWay.Load() > 0
 		if err := release(ctx); !mayCome {
 			return err
 		}
 		return errMayCome
-	})
+	}
+	_ = c.Settle(detached, 2, time.Now().Add(unknownLife), look, look)
 }
