@@ -124,7 +124,7 @@ func (c *Config) instanceSettings() []setting {
 		row("seed.quantity", &c.Seed.Quantity, 100, between(0, service.MaxStock),
 			"units with which seed.sku is created on an empty store"),
 		row("traces.sku", &c.Traces.SKU, false, anything,
-			"spans have the SKU of a sale (OTEL_TRACES_EXPORTER=otlp: docs/traces.md)"),
+			"spans have the SKU of a sale (OTEL_TRACES_EXPORTER=otlp: docs/operations.md)"),
 	}
 }
 
