@@ -315,9 +315,9 @@ func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 }
 
 // insist acquires key, and retries if the lock is busy or the server is too busy to answer.
-func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
+func insist(ctx context.Context, l lock.Locker, key string, o lock.Options) (*lock.Lease, error) {
 	for began := time.Now(); ; {
-		lease, err := l.Acquire(ctx, key, lock.Options{})
+		lease, err := l.Acquire(ctx, key, o)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return lease, err
