@@ -330,8 +330,13 @@ func insist(ctx context.Context, l lock.Locker, key string, o lock.Options) (*lo
 	}
 }
 
-// isFree fails if a new Locker cannot acquire the key at once.
-func isFree(ctx context.Context, s *Scene) error {
+// isFree releases what is held, and fails if a new Locker then cannot acquire the key at once.
+func isFree(ctx context.Context, s *Scene, held ...*lock.Lease) error {
+	for _, lease := range held {
+		if err := lease.Release(); err != nil {
+			return err
+		}
+	}
 	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return fmt.Errorf("something was left behind: %w", err)
