@@ -85,7 +85,7 @@ func (b *bed) cleanup() {
 		}
 	}
 	all.Wait()
-	server.KillStrays(b.mark)
+	killStrays(b.mark)
 	if b.remote != nil {
 		_ = b.remote.close()
 	}

@@ -243,7 +243,7 @@ func (c *contender) note(said words.Text) {
 
 // kill ends the contender's process and its connections.
 func (c *contender) kill() {
-	c.bed.must(c.process.Kill())
+	c.bed.must(c.process.kill())
 	c.held()
 	c.note(say("event.killed", "who", c.name))
 }
@@ -251,9 +251,9 @@ func (c *contender) kill() {
 // freeze suspends the contender's process.
 func (c *contender) freeze() (thaw func()) {
 	from := time.Now()
-	c.bed.must(c.process.Pause())
+	c.bed.must(c.process.freeze())
 	return func() {
-		c.bed.must(c.process.Resume())
+		c.bed.must(c.process.thaw())
 		c.event(lab.CaseEvent{Kind: lab.Fault, At: from, Until: time.Now()},
 			say("event.frozen", "who", c.name))
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"example.com/stock/internal/words"
@@ -40,21 +42,58 @@ func (e *endedError) Said() words.Text {
 
 // A process is a lock that reads requests on its standard input and writes replies to its standard output.
 type process struct {
-	*server.Process
+	run     server.Run
+	in, out *os.File // our ends; their deadlines can be set
 	replies *bufio.Reader
+	errs    *os.File
 	stderr  tail
 	drained chan struct{} // closed at the end of the standard error
 }
 
-func startProcess(argv, env []string) (*process, error) {
-	p, err := server.StartProcess(argv, env)
+// startProcess starts argv with the environment env. argv[0] is looked for on PATH. See killStrays for what the program
+// leaves outside its group.
+func startProcess(argv, env []string) (l *process, err error) {
+	var pipes []*os.File
+	defer func() {
+		for _, file := range pipes {
+			if err != nil {
+				file.Close()
+			}
+		}
+	}()
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			r, w, err = os.Pipe()
+			pipes = append(pipes, r, w)
+		}
+		return r, w
+	}
+	theirIn, in := pipe()
+	out, theirOut := pipe()
+	errs, theirErrs := pipe()
 	if err != nil {
 		return nil, err
 	}
-	l := &process{Process: p, replies: bufio.NewReaderSize(p.Out, maxLine+2), drained: make(chan struct{})}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	// The program gets files. With other readers and writers, package exec would need a goroutine for each.
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, theirIn, theirOut, theirErrs
+	if err = adopt(); err != nil {
+		return nil, err
+	}
+	run, err := server.StartProcess(cmd)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range []*os.File{theirIn, theirOut, theirErrs} {
+		file.Close()
+	}
+	l = &process{
+		run: run, in: in, out: out, errs: errs, replies: bufio.NewReaderSize(out, maxLine+2),
+		drained: make(chan struct{}),
+	}
 	go func() {
 		defer close(l.drained)
-		_, _ = io.Copy(&l.stderr, p.Err) // until close, or until nobody has the pipe
+		_, _ = io.Copy(&l.stderr, errs) // until close, or until nobody has the pipe
 	}()
 	return l, nil
 }
@@ -66,15 +105,15 @@ func (l *process) said(r request) string { return r.line() }
 func (l *process) ask(ctx context.Context, r request, within time.Duration) (string, error) {
 	request := r.line()
 	deadline := time.Now().Add(within)
-	_ = l.In.SetWriteDeadline(deadline)
-	_ = l.Out.SetReadDeadline(deadline)
+	_ = l.in.SetWriteDeadline(deadline)
+	_ = l.out.SetReadDeadline(deadline)
 	// Registered after the deadlines are set, so that the end of ctx is not overwritten.
 	stop := context.AfterFunc(ctx, func() {
-		_ = l.In.SetWriteDeadline(time.Unix(1, 0))
-		_ = l.Out.SetReadDeadline(time.Unix(1, 0))
+		_ = l.in.SetWriteDeadline(time.Unix(1, 0))
+		_ = l.out.SetReadDeadline(time.Unix(1, 0))
 	})
 	defer stop()
-	if _, err := io.WriteString(l.In, request+"\n"); err != nil {
+	if _, err := io.WriteString(l.in, request+"\n"); err != nil {
 		return "", l.failed(ctx, err)
 	}
 	line, err := l.replies.ReadSlice('\n')
@@ -107,7 +146,7 @@ func (l *process) failed(ctx context.Context, err error) error {
 	timer := time.NewTimer(endBound)
 	defer timer.Stop()
 	select {
-	case <-l.Exited():
+	case <-l.run.Exited():
 	case <-timer.C:
 		return &endedError{fmt.Sprintf("closed its pipe: %v", err), l.stderr.String()}
 	}
@@ -115,11 +154,25 @@ func (l *process) failed(ctx context.Context, err error) error {
 	case <-l.drained:
 	case <-timer.C: // a process that left the group still has the pipe
 	}
-	return &endedError{l.Outcome(), l.stderr.String()}
+	return &endedError{l.run.Outcome(), l.stderr.String()}
 }
 
+// freeze suspends the process and all of its group, and thaw resumes them.
+func (l *process) freeze() error { return l.run.Signal(syscall.SIGSTOP) }
+func (l *process) thaw() error   { return l.run.Signal(syscall.SIGCONT) }
+
+// kill ends the process and all of its group at once, and returns when it is gone.
+func (l *process) kill() error {
+	if err := l.run.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, server.ErrNotRunning) {
+		return err
+	}
+	<-l.run.Exited()
+	return nil
+}
+
+// close kills the process and closes its pipes, even those that a stray descendant still has open.
 func (l *process) close() error {
-	err := l.Process.Close()
+	err := errors.Join(l.kill(), l.in.Close(), l.out.Close(), l.errs.Close())
 	<-l.drained
 	return err
 }

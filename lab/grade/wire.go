@@ -122,7 +122,7 @@ func crashBetweenCommands(b *bed) verdict {
 			continue // this time it needed fewer commands
 		}
 		cut++
-		b.must(a.process.Kill())
+		b.must(a.process.kill())
 		a.link.cut() // what was held back never arrives
 		a.note(say("event.killed-before", "who", a.name, "command", t.said(k)))
 		<-pending
@@ -271,7 +271,7 @@ func serverRestarted(b *bed) verdict {
 	wrote := a.write(r)
 	_, err := a.release(held)
 	if err != nil {
-		b.must(a.process.Kill())
+		b.must(a.process.kill())
 	}
 	switch {
 	case g.ok() && wrote:

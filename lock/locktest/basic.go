@@ -34,10 +34,7 @@ func tryOnce(ctx context.Context, s *Scene) error {
 	if _, err := once(ctx, other, s.Key); !errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("on a held key: %v, want ErrHeld", err)
 	}
-	if err := lease.Release(); err != nil {
-		return err
-	}
-	return isFree(ctx, s)
+	return isFree(ctx, s, lease)
 }
 
 func boundedWait(ctx context.Context, s *Scene) error {
@@ -62,10 +59,7 @@ func boundedWait(ctx context.Context, s *Scene) error {
 	if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("err = %v, want ErrHeld and DeadlineExceeded", err)
 	}
-	if err := errors.Join(warm.Release(), lease.Release()); err != nil {
-		return err
-	}
-	return isFree(ctx, s)
+	return isFree(ctx, s, warm, lease)
 }
 
 func cancelledWait(ctx context.Context, s *Scene) error {
@@ -81,10 +75,7 @@ func cancelledWait(ctx context.Context, s *Scene) error {
 		all.Go(func() { <-came })
 	}
 	all.Wait()
-	if err := lease.Release(); err != nil {
-		return err
-	}
-	return isFree(ctx, s)
+	return isFree(ctx, s, lease)
 }
 
 func deadContext(ctx context.Context, s *Scene) error {
@@ -147,10 +138,7 @@ func closed(ctx context.Context, s *Scene) error {
 	if _, err := l.Acquire(ctx, FreshKey(), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrClosed) {
 		return fmt.Errorf("a closed lock: %v, want ErrClosed", err)
 	}
-	if err := lease.Release(); err != nil {
-		return err
-	}
-	return isFree(ctx, s)
+	return isFree(ctx, s, lease)
 }
 
 // panics lets work panic, once after nested work has reported an unknown outcome.
@@ -184,14 +172,19 @@ func panics(ctx context.Context, s *Scene) error {
 }
 
 func handover(ctx context.Context, s *Scene) error {
-	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	return s.handover(ctx, s.Locker(ctx), s.Locker(ctx), 50*time.Millisecond)
+}
+
+// handover lets one caller wait for that long while another holds the key, and then releases it.
+func (s *Scene) handover(ctx context.Context, holder, waiter lock.Locker, long time.Duration) error {
+	lease, err := once(ctx, holder, s.Key)
 	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, timeout)
+	wait, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	got := come(wait, s.Locker(ctx), s.Key)
-	if err := waits(got, 50*time.Millisecond); err != nil {
+	got := come(wait, waiter, s.Key)
+	if err := waits(got, long); err != nil {
 		return err
 	}
 	if err := lease.Release(); err != nil {

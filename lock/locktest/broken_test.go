@@ -67,12 +67,6 @@ func brokenLocks(life context.Context) []broken {
 				return right(ctx, "the only one", o)
 			}
 		}, "Keys"),
-		spoiled("constant fence", func(right lockerFunc) lockerFunc {
-			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-				inner, err := right(ctx, key, o)
-				return again(inner, err, 1)
-			}
-		}, "Fences"),
 		spoiled("hides the cause of a wait that ended", func(right lockerFunc) lockerFunc {
 			return func(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 				lease, err := right(ctx, key, o)

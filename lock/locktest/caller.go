@@ -43,13 +43,7 @@ func Later(t testing.TB, l lock.Locker, key, owner string) <-chan *lock.Lease {
 func ask(t testing.TB, l lock.Locker, key, owner string) (*lock.Lease, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
-		lease, err := l.Acquire(ctx, key, lock.Options{Owner: owner})
-		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
-			return lease, err
-		}
-		time.Sleep(20 * time.Millisecond) // a server that is gone says so at once
-	}
+	return insist(ctx, l, key, lock.Options{Owner: owner})
 }
 
 // Try tries once, and gives back what it gets.

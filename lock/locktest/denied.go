@@ -26,7 +26,7 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 	}
 	defer func() { _ = closer() }()
 	key := s.Key + "-" + right
-	held, err := insist(ctx, s.Locker(ctx), key)
+	held, err := insist(ctx, s.Locker(ctx), key, lock.Options{})
 	if err != nil {
 		return err
 	}

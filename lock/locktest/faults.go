@@ -113,20 +113,7 @@ func statementLimit(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	h, err := s.hold(ctx, list[0], s.Key)
-	if err != nil {
-		return err
-	}
-	patient, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	got := come(patient, list[1], s.Key)
-	if err := waits(got, 12*StatementLimit); err != nil {
-		return err
-	}
-	if _, err := h.release(ctx); err != nil {
-		return err
-	}
-	return <-got
+	return s.handover(ctx, list[0], list[1], 12*StatementLimit)
 }
 
 // crashPoints kills a process before each request of its acquisition, and after the last one.

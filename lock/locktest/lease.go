@@ -345,7 +345,7 @@ func taken(ctx context.Context, s *Scene) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	late, err := insist(ctx, l, s.Key)
+	late, err := insist(ctx, l, s.Key, lock.Options{})
 	if err != nil {
 		return err
 	}

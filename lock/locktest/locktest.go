@@ -315,9 +315,9 @@ func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 }
 
 // insist acquires key, and retries if the lock is busy or the server is too busy to answer.
-func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
+func insist(ctx context.Context, l lock.Locker, key string, o lock.Options) (*lock.Lease, error) {
 	for began := time.Now(); ; {
-		lease, err := l.Acquire(ctx, key, lock.Options{})
+		lease, err := l.Acquire(ctx, key, o)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return lease, err
@@ -330,8 +330,13 @@ func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error)
 	}
 }
 
-// isFree fails if a new Locker cannot acquire the key at once.
-func isFree(ctx context.Context, s *Scene) error {
+// isFree releases what is held, and fails if a new Locker then cannot acquire the key at once.
+func isFree(ctx context.Context, s *Scene, held ...*lock.Lease) error {
+	for _, lease := range held {
+		if err := lease.Release(); err != nil {
+			return err
+		}
+	}
 	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return fmt.Errorf("something was left behind: %w", err)

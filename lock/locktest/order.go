@@ -17,7 +17,7 @@ func fences(ctx context.Context, s *Scene) error {
 	var mu sync.Mutex
 	var last lock.Fence
 	hold := func(l lock.Locker) error {
-		lease, err := insist(ctx, l, s.Key)
+		lease, err := insist(ctx, l, s.Key, lock.Options{})
 		if err != nil {
 			return err
 		}

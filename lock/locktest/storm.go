@@ -59,7 +59,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 			return Hold{}, nil
 		}
 	} else {
-		lease, err = insist(ctx, l, key)
+		lease, err = insist(ctx, l, key, lock.Options{})
 	}
 	if err != nil {
 		return Hold{}, fmt.Errorf("acquire: %w", err)

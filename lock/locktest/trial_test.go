@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,22 +20,17 @@ type trial struct {
 	flaws
 	client *redis.Client
 	lease  time.Duration
-	minted atomic.Uint64
 	life   *driver.Life
 }
 
 // flaws are what may be wrong with a trial.
 type flaws struct {
-	noNX        bool // takes the key from whoever has it
 	noExpiry    bool // the key stays for ever
-	noRenewal   bool
-	lateLoss    bool // the holder is told a second after the server has freed the key
 	noLoss      bool // the holder is never told
 	countsLate  bool // the holder counts from the reply
 	believes    bool // takes a reply for a grant although its lease is over
 	blindDelete bool // deletes the key whoever has it
 	sameFence   bool // 1 for everybody
-	ownFence    bool // counted in the process
 	tickets     bool // stands in a queue of numbers that nobody leaves
 	mail        bool // a release grants the key to who waits, by a message that is believed whenever it comes
 	noCleanup   bool // what failed is not taken back, and the expiry comes in a second command
@@ -47,9 +41,8 @@ type flaws struct {
 	silent      bool // its release does not say that the key was gone
 	pings       bool // a renewal only asks whether the server is alive
 	impatient   bool // gives up a wait after a second, as if the server had refused it
-	hasty       bool // what is abandoned is given back at once
 	deaf        bool // Close ends no wait
-	guesses     bool // says that the process's last fence is that of the holder
+	fenceless   bool // says nothing of the holder's fence
 }
 
 const (
@@ -106,9 +99,9 @@ func (t *trial) InspectAll(ctx context.Context, keys []string) ([]lock.State, er
 		if err != nil && err != redis.Nil {
 			return nil, driver.Down("inspect", err)
 		}
-		fence, _ := t.client.Get(ctx, key+":fence").Uint64()
-		if t.guesses {
-			fence = t.minted.Load()
+		fence := uint64(0)
+		if !t.fenceless {
+			fence, _ = t.client.Get(ctx, key+":fence").Uint64()
 		}
 		left := t.client.PTTL(ctx, key).Val()
 		if _, who, held := strings.Cut(value, " "); held {
@@ -203,9 +196,6 @@ func noPermission(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 func (t *trial) try(ctx context.Context, key, token string) (lock.Fence, error) {
 	names := []string{key, key + ":fence"}
-	if t.noNX {
-		t.client.Del(ctx, key)
-	}
 	if t.noExpiry || t.noCleanup {
 		yes, err := t.client.SetNX(ctx, key, token, 0).Result()
 		if err != nil || !yes {
@@ -254,29 +244,19 @@ func (t *trial) queue(ctx context.Context, key string) error {
 }
 
 func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.Lease {
-	switch {
-	case t.sameFence:
+	if t.sameFence {
 		fence = 1
-	case t.ownFence:
-		fence = lock.Fence(t.minted.Add(1))
 	}
 	if t.countsLate {
 		sent = time.Now()
 	}
 	lease, _ := lock.NewLease(key, fence, func(ctx context.Context) error { return t.free(ctx, key, token) })
-	if t.hasty {
-		lease.Linger(time.Nanosecond)
-	}
 	keep := lock.Renewal{TTL: t.lease, Every: t.lease / 3, Renew: func(ctx context.Context) error {
 		return t.verdict(t.client.Eval(ctx, trialRenew, []string{key}, token, t.lease.Milliseconds()).Int())
 	}}
 	switch {
 	case t.noLoss, t.noExpiry:
 		return lease
-	case t.lateLoss:
-		keep.TTL, keep.Every = t.lease+time.Second, 0
-	case t.noRenewal:
-		keep.Every = 0
 	case t.pings:
 		keep.Renew = func(ctx context.Context) error { return t.client.Ping(ctx).Err() }
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -25,8 +26,8 @@ type recipe interface {
 	// awaitTurn gets own; without a queue, own is the zero node. After an error there is no node, or it is being
 	// deleted.
 	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
-	// awaitTurn waits until the key is ours, and returns the node with which we hold it. The error is errAgain if own
-	// has vanished. After any other error the caller deletes own.
+	// awaitTurn waits until the key is ours, and returns the node with which we hold it. After an error it returns the
+	// node that the caller must delete, if there is one. The error is errAgain if own has vanished.
 	awaitTurn(ctx context.Context, a *attempt, own node) (node, error)
 	// find searches for the node that was created with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
@@ -52,22 +53,26 @@ type node struct {
 
 func (n node) path() string { return n.dir + "/" + n.name }
 
-// acquire makes up to tries attempts, each in one generation.
-func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
-	if err := s.life.MayAcquire(ctx, key); err != nil {
+// A locker is what Sequential and Ephemeral have in common. In inspect.go are its methods for people.
+type locker struct {
+	session *Session
+	recipe  recipe
+}
+
+// Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
+// If there is no connection within Config.ConnectTimeout, or the server has not answered for 2.5 s, the error matches
+// lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
+func (l locker) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := l.session.life.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	dir, err := s.folder(r, key)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := s.life.Wait(ctx)
+	ctx, stop := l.session.life.Wait(ctx)
 	defer stop()
 	for range tries {
 		var lease *lock.Lease
-		g, err := s.usable(ctx)
+		g, err := l.session.usable(ctx)
 		if err == nil {
-			a := &attempt{g: g, recipe: r, key: key, dir: dir, options: o}
+			a := &attempt{locker: l, g: g, key: key, dir: l.folder(key), options: o}
 			lease, err = a.run(ctx)
 		}
 		if err == nil {
@@ -83,82 +88,72 @@ func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Opti
 
 // An attempt is one request and one wait for a key, in one generation.
 type attempt struct {
+	locker
 	g        *generation
-	recipe   recipe
 	key, dir string
 	options  lock.Options
 	held     *lock.HeldError // the holder that it waits for; nil if the key was not seen to be held
 }
 
-// run returns the lease. If it returns an error, the attempt has left nothing behind, or only an orphan.
+// run asks for the key and waits for it. If it returns an error, the attempt has left nothing behind, or only an
+// orphan.
 func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 	bound, cancel := a.g.bound(ctx)
 	defer cancel()
-	own, err := a.hold(bound)
-	switch {
-	case err == nil && a.g.loss() == nil:
+	called := a.session.config.Called
+	ended := called(bound, "enter")
+	own, ours, err := a.recipe.enter(bound, a)
+	ended(err)
+	if err == nil && !ours {
+		ended = called(bound, "wait")
+		own, err = a.recipe.awaitTurn(bound, a, own)
+		ended(err)
+	}
+	if err == nil && a.g.loss() == nil {
 		return a.grant(own), nil
-	case err == nil:
+	}
+	if own.name != "" {
 		a.withdraw(own)
-		return nil, errAgain
+	}
+	switch {
 	case a.held != nil && ctx.Err() != nil:
 		return nil, errors.Join(a.held, context.Cause(ctx))
 	case ctx.Err() == nil && (errors.Is(err, errAgain) || a.g.over.Err() != nil):
 		return nil, errAgain
 	}
-	return nil, a.g.s.explain(ctx, err)
-}
-
-// hold requests the key and waits for it. It returns the node with which we hold it.
-func (a *attempt) hold(ctx context.Context) (node, error) {
-	called := a.g.s.config.Called
-	ended := called(ctx, "enter")
-	place, ours, err := a.recipe.enter(ctx, a)
-	ended(err)
-	if err != nil || ours {
-		return place, err
-	}
-	ended = called(ctx, "wait")
-	own, err := a.recipe.awaitTurn(ctx, a, place)
-	ended(err)
-	if err != nil && place.name != "" && !errors.Is(err, errAgain) {
-		a.withdraw(place)
-	}
-	return own, err
+	return nil, a.session.explain(ctx, err)
 }
 
 // createNode creates our node, and the folder if there is none, and sets the node's fence. After an error there is no
 // node, or it is an orphan.
-func (a *attempt) createNode(ctx context.Context) (node, error) {
-	var err error
+func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 	for range tries {
 		var r *fenceRecord
 		if r, err = a.g.fenceRecord(ctx); err != nil {
 			return node{}, err
 		}
 		guid := uuid.NewString()
-		var n node
 		n, err = a.sendCreate(ctx, r, guid)
+		if !answered(err) { // If the node exists, a second node would wait behind it for ever.
+			n, err = a.findUnanswered(ctx, guid)
+		}
 		switch {
 		case err == nil:
-			return a.fenced(ctx, n)
+			if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
+				a.withdraw(n)
+				return node{}, err
+			}
+			return n, nil
 		case errors.Is(err, errRecordChanged):
 			a.g.record.CompareAndSwap(r, nil)
 		case errors.Is(err, zk.ErrNoNode):
-			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
+			// The folder does not exist: it was never made, or the server has just removed it because it was empty. Or
+			// a node was not found.
 			if failed := a.g.makeFolder(ctx, a.dir); failed != nil {
 				return node{}, failed
 			}
-		case answered(err):
+		default:
 			return node{}, err
-		default: // If the node exists, a second node would wait behind it for ever.
-			n, failed := a.findUnanswered(ctx, guid)
-			if failed == nil {
-				return a.fenced(ctx, n)
-			}
-			if !errors.Is(failed, zk.ErrNoNode) {
-				return node{}, failed
-			}
 		}
 	}
 	return node{}, err
@@ -187,7 +182,7 @@ func (a *attempt) sendCreate(ctx context.Context, r *fenceRecord, guid string) (
 			alone: folder.NumChildren == 1, version: folder.Version,
 		}, nil
 	case len(done) > 2 && (errors.Is(done[2].Error, zk.ErrNoNode) || errors.Is(done[2].Error, zk.ErrBadVersion)):
-		return node{}, errRecordChanged
+		return node{}, fmt.Errorf("%w: %w", errRecordChanged, err)
 	}
 	return node{}, err
 }
@@ -206,17 +201,8 @@ func (a *attempt) findUnanswered(ctx context.Context, guid string) (node, error)
 		err = zk.ErrNoNode
 	}
 	if err != nil {
-		a.searchLater(guid)
-		return node{}, err
-	}
-	return n, nil
-}
-
-// fenced sets the fence of our new node.
-func (a *attempt) fenced(ctx context.Context, n node) (node, error) {
-	var err error
-	if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
-		a.withdraw(n)
+		until := time.Now().Add(a.g.now().timeout)
+		a.session.sweep(orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: until})
 		return node{}, err
 	}
 	return n, nil
@@ -230,7 +216,7 @@ func (a *attempt) grant(own node) *lock.Lease {
 		stop()
 		ignore()
 		loss := g.loss()
-		if err := g.s.release(ctx, a.recipe, own); loss == nil {
+		if err := a.release(ctx, own); loss == nil {
 			return err
 		}
 		return loss
@@ -244,11 +230,11 @@ func (a *attempt) grant(own node) *lock.Lease {
 
 // release deletes a node of ours. The error is errNodeGone if the node did not exist any more. After any other error
 // the node is an orphan.
-func (s *Session) release(ctx context.Context, r recipe, own node) error {
-	g := s.current.Load()
+func (l locker) release(ctx context.Context, own node) error {
+	g := l.session.current.Load()
 	var err error = errNoConnection
 	if g.now().usable() {
-		err = r.delete(ctx, g, own)
+		err = l.recipe.delete(ctx, g, own)
 	}
 	if err == nil {
 		return nil
@@ -256,13 +242,13 @@ func (s *Session) release(ctx context.Context, r recipe, own node) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return errNodeGone
 	}
-	s.sweep(orphan{recipe: r, node: own})
-	return s.down(err)
+	l.session.sweep(orphan{recipe: l.recipe, node: own})
+	return l.session.down(err)
 }
 
 // withdraw deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
 func (a *attempt) withdraw(own node) {
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
-	_ = a.g.s.release(ctx, a.recipe, own) // after an error the node is an orphan
+	_ = a.release(ctx, own) // after an error the node is an orphan
 }

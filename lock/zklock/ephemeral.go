@@ -33,10 +33,10 @@ import (
 //
 // The folder of a key is Sequential's with "%ephemeral" appended to its name. So the two locks are independent on the
 // same key, and no node of this lock is in the queue of Curator's InterProcessMutex, which counts every child.
-type Ephemeral struct{ inspector }
+type Ephemeral struct{ locker }
 
 // NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
-func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{inspector{s, ephemeral{}}} }
+func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{locker{s, ephemeral{}}} }
 
 // Promise is what it promises with the defaults of its options.
 func (*Ephemeral) Promise() driver.Promise {
@@ -44,11 +44,6 @@ func (*Ephemeral) Promise() driver.Promise {
 		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
-}
-
-// Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
-func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return e.session.acquire(ctx, e.recipe, key, o)
 }
 
 const (

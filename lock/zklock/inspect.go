@@ -22,12 +22,6 @@ var (
 	_ driver.Inspector   = (*Ephemeral)(nil)
 )
 
-// An inspector is what people see and do about the locks of a Session.
-type inspector struct {
-	session *Session
-	recipe  recipe
-}
-
 // InspectAll returns, for each of keys, the holder and the waiters in the order in which they will get the key. Since
 // is the time when each queued up, by the server's clock, even for the holder, because ZooKeeper does not store the
 // time when it got the lock. The remaining time is not known, because a session lasts as long as its process. It omits
@@ -35,13 +29,13 @@ type inspector struct {
 //
 // It costs one round trip for each key and, with Sequential, for each contender, and two for a fence if
 // their record has changed. The requests for 32 keys are under way together.
-func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+func (l locker) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	dirs := make([]string, len(keys))
 	for i, key := range keys {
-		var err error
-		if dirs[i], err = l.session.folder(l.recipe, key); err != nil {
+		if err := driver.CheckKey(key); err != nil {
 			return nil, err
 		}
+		dirs[i] = l.folder(key)
 	}
 	return inquire(ctx, l.session, "inspect locks", func(ctx context.Context, g *generation) ([]lock.State, error) {
 		states := make([]lock.State, len(dirs))
@@ -132,11 +126,11 @@ func inquire[T any](
 //
 // Round trips: those of InspectAll and one more, or three with Ephemeral. For a free key Evict acquires and releases a
 // lease to get a fence.
-func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
-	dir, err := l.session.folder(l.recipe, key)
-	if err != nil {
+func (l locker) Evict(ctx context.Context, key string) (lock.Fence, error) {
+	if err := driver.CheckKey(key); err != nil {
 		return lock.NoFence, err
 	}
+	dir := l.folder(key)
 	doing := fmt.Sprintf("evict the holder of lock %q", key)
 	for range tries {
 		evicted, err := inquire(ctx, l.session, doing, func(ctx context.Context, g *generation) (lock.Fence, error) {
@@ -153,7 +147,7 @@ func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
 		if err != nil || evicted != lock.NoFence {
 			return evicted, err
 		}
-		lease, err := l.session.acquire(ctx, l.recipe, key, lock.Options{TryOnce: true})
+		lease, err := l.Acquire(ctx, key, lock.Options{TryOnce: true})
 		switch {
 		case err == nil:
 			return lease.Fence(), lease.Release()
@@ -166,7 +160,7 @@ func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
 
 // Keys lists the keys whose folder under Root has a contender, with the round trips of InspectAll for each folder;
 // empty ones exist for a minute.
-func (l inspector) Keys(ctx context.Context) ([]string, error) {
+func (l locker) Keys(ctx context.Context) ([]string, error) {
 	return inquire(ctx, l.session, "list locks", func(ctx context.Context, g *generation) ([]string, error) {
 		root := l.session.config.Root
 		folders, err := g.children(ctx, max(root, "/"))

@@ -3,7 +3,6 @@ package zklock
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,14 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(Servers.Around(m, server.Zoo
 // Both locks of this package, for what must be true of both.
 var recipes = []recipe{sequential{}, ephemeral{}}
 
-// A locker is a lock of this package.
-type locker struct{ inspector }
-
-func (l locker) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return l.session.acquire(ctx, l.recipe, key, o)
-}
-
-func on(s *Session, r recipe) locker { return locker{inspector{s, r}} }
+func on(s *Session, r recipe) locker { return locker{s, r} }
 
 // rootOf is the Root of a test and its subtests: tests share a server, but no node.
 func rootOf(t testing.TB) string {

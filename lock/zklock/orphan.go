@@ -21,12 +21,6 @@ type orphan struct {
 	until time.Time
 }
 
-// searchLater searches in the background for the node that a create without a reply may have made.
-func (a *attempt) searchLater(guid string) {
-	until := time.Now().Add(a.g.now().timeout)
-	a.g.s.sweep(orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: until})
-}
-
 // sweep deletes o in the background, for as long as the Session is open.
 func (s *Session) sweep(o orphan) {
 	s.life.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) (done bool) {

@@ -83,7 +83,7 @@ func TestRoots(t *testing.T) {
 		"/zookeeper/locks": "", "stock": "", "//a": "", "/a//b": "", "/a/../b": "", "/a\x00": "",
 	} {
 		config, err := Config{Hosts: []string{"127.0.0.1:1"}, Root: root}.withDefaults()
-		got, _ := (&Session{config: config}).folder(sequential{}, "k")
+		got := locker{&Session{config: config}, sequential{}}.folder("k")
 		if (err == nil) != (want != "") || err == nil && got != want {
 			t.Errorf("root %q: folder %q, %v; want %q", root, got, err, want)
 		}

@@ -40,10 +40,10 @@ import (
 //
 // Not promised: a process that was paused, or that ignores its lease, may write after the loss. The fence stops that
 // write.
-type Sequential struct{ inspector }
+type Sequential struct{ locker }
 
 // NewSequential makes a Sequential of a Session, which may serve other locks too.
-func NewSequential(s *Session) *Sequential { return &Sequential{inspector{s, sequential{}}} }
+func NewSequential(s *Session) *Sequential { return &Sequential{locker{s, sequential{}}} }
 
 // Promise is what it promises with the defaults of its options.
 func (*Sequential) Promise() driver.Promise {
@@ -51,13 +51,6 @@ func (*Sequential) Promise() driver.Promise {
 		Exclusive: true, Scope: driver.Cluster, Fenced: true, Fair: true, Blocking: true, Reentrant: true,
 		SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
 	}
-}
-
-// Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
-// If there is no connection within Config.ConnectTimeout, or the server has not answered for 2.5 s, the error matches
-// lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
-func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return q.session.acquire(ctx, q.recipe, key, o)
 }
 
 // FenceRange returns the distance between fences; see driver.FenceRanger.
@@ -94,7 +87,7 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 		reconnected := a.g.s.changed.next()
 		queue, err := readQueue(ctx, a.g, a.dir) // 2
 		if errors.Is(err, zk.ErrNoNode) {
-			return own, errAgain
+			return node{}, errAgain
 		}
 		if err != nil {
 			return own, err
@@ -102,7 +95,7 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 		ahead := slices.IndexFunc(queue, func(n queueNode) bool { return n.name == own.name })
 		switch {
 		case ahead < 0:
-			return own, errAgain
+			return node{}, errAgain
 		case ahead == 0:
 			return own, nil
 		case a.options.TryOnce:

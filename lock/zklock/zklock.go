@@ -3,10 +3,10 @@
 // There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
 // before it, and [Ephemeral], one node that every waiter watches. Read in this order:
 //
-//	sequential.go  the plain algorithm from acquire to release, and in queue.go the names of its nodes;
+//	sequential.go  the plain algorithm from enter to delete, and in queue.go the names of its nodes;
 //	               ephemeral.go is the other recipe
-//	acquire.go     what both recipes share, from the attempt to the release: Session.acquire, attempt.run,
-//	               attempt.hold, the recipe's enter and awaitTurn, attempt.createNode, attempt.grant
+//	acquire.go     what both recipes share, from Acquire to the release: locker.Acquire, attempt.run, the recipe's
+//	               enter and awaitTurn, attempt.createNode, attempt.grant
 //	generation.go  one ZooKeeper session: its state, its heartbeat and its loss; session.go has one after another
 //	link.go        one TCP connection to a server, and which server comes next
 //	request.go     requests that end with a context: ask sends one once, retry repeats it; in errors.go their errors
@@ -126,8 +126,8 @@ func (s *Session) acl() []zk.ACL {
 }
 
 // folder returns the path of the node that holds the queue of key.
-func (s *Session) folder(r recipe, key string) (string, error) {
-	return s.config.Root + "/" + escape(key) + r.suffix(), driver.CheckKey(key)
+func (l locker) folder(key string) string {
+	return l.session.config.Root + "/" + escape(key) + l.recipe.suffix()
 }
 
 // escape returns a node name for any key, and different names for different keys. Letters, digits and most ASCII

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,9 +68,6 @@ func (c *contest) wanted() []server.Kind {
 }
 
 func (c *contest) openServers(ctx context.Context) error {
-	// A thread that sleeps in the kernel keeps its P until sysmon takes it away, up to 10 ms later. Each of the four
-	// directions that are delayed gets one of its own, so that nothing else has to wait for one.
-	runtime.GOMAXPROCS(runtime.NumCPU() + 4)
 	for _, kind := range []server.Kind{server.Redis, server.ZooKeeper} {
 		server := c.servers.Server(string(kind))
 		if server == nil || server.StandIn != "" {
@@ -81,7 +77,7 @@ func (c *contest) openServers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		proxy.SlowExactly(c.settings.delay / 2)
+		proxy.Slow(c.settings.delay / 2)
 		c.slow[kind] = proxy
 	}
 	if server := c.servers.Server(string(server.Redis)); server != nil {

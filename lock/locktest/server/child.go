@@ -18,7 +18,8 @@ import (
 // groupBound is how long awaitGroup waits.
 const groupBound = 500 * time.Millisecond
 
-var errNotRunning = errors.New("not running")
+// ErrNotRunning is the error of a signal to a server or a process that has ended.
+var ErrNotRunning = errors.New("not running")
 
 // A Command is a program to run as a child process.
 type Command struct {
@@ -43,6 +44,10 @@ func (c Command) start(onDeath syscall.Signal) (*child, error) {
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.Env, c.Dir, log, log
 	return begin(cmd, onDeath)
 }
+
+// StartProcess starts a program in a process group of its own, which is killed with its leader. On Linux it is also
+// killed when this process dies.
+func StartProcess(cmd *exec.Cmd) (Run, error) { return begin(cmd, syscall.SIGKILL) }
 
 // begin starts cmd in a process group of its own. onDeath is its parent-death signal: see processGroup.
 func begin(cmd *exec.Cmd, onDeath syscall.Signal) (*child, error) {
@@ -137,7 +142,7 @@ func (c *child) Signal(sig syscall.Signal) error {
 	c.mu.Lock()
 	if c.reaped {
 		c.mu.Unlock()
-		return errNotRunning
+		return ErrNotRunning
 	}
 	err := syscall.Kill(to, sig)
 	c.mu.Unlock()

@@ -40,3 +40,12 @@ func (c *child) awaitStop() {
 		}
 	}
 }
+
+// reapGroup reaps those of a killed group that have become children of this process, because it is their subreaper.
+func (c *child) reapGroup() {
+	for {
+		if pid, err := unix.Wait4(-c.Pid(), nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
+			return
+		}
+	}
+}

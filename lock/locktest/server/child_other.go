@@ -20,3 +20,6 @@ func (c *child) reap() {
 
 // awaitStop does nothing. Here Pause returns a moment before the signal takes effect.
 func (c *child) awaitStop() {}
+
+// reapGroup does nothing: no process is a subreaper here.
+func (c *child) reapGroup() {}

@@ -148,7 +148,7 @@ func (s *Server) alive() bool {
 
 func (s *Server) signal(sig syscall.Signal) error {
 	if !s.alive() {
-		return fmt.Errorf("%s: %w", s.Name, errNotRunning)
+		return fmt.Errorf("%s: %w", s.Name, ErrNotRunning)
 	}
 	if err := s.run.Signal(sig); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
@@ -162,7 +162,7 @@ func (s *Server) end(sig syscall.Signal) error {
 		return nil
 	}
 	err := s.signal(sig)
-	if errors.Is(err, errNotRunning) {
+	if errors.Is(err, ErrNotRunning) {
 		err = nil
 	}
 	if s.paused && err == nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ func NewCA(t testing.TB, name string) *CA {
 		t.Fatal(err)
 	}
 	cert := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name},
+		Subject:   pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -46,7 +45,7 @@ type Pair struct{ Cert, Key string }
 func (ca *CA) Issue(t testing.TB, hosts ...string) Pair {
 	t.Helper()
 	cert := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: hosts[0]},
+		Subject:   pkix.Name{CommonName: hosts[0]},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -81,15 +80,6 @@ func (ca *CA) sign(t testing.TB, cert *x509.Certificate, key *ecdsa.PrivateKey) 
 		t.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func serial(t testing.TB) *big.Int {
-	t.Helper()
-	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 func writeFile(t testing.TB, path string, content []byte) {

@@ -25,12 +25,9 @@ type Rights struct {
 
 	mu      sync.Mutex
 	sources map[string]string          // by digest
-	refused map[string]map[string]bool // by source: the rights without which it was refused
+	refused map[string]map[string]bool // by source: the rules by which it was refused
 	tried   map[string]int             // by source: how often
 }
-
-// noChannels is the right to channels, as the rule that takes it away.
-const noChannels = "resetchannels"
 
 // NewRights returns a Rights for the server at addr, which must have no other user. Add it to a client with AddHook.
 func NewRights(t testing.TB, addr string) *Rights {
@@ -54,18 +51,17 @@ func (r *Rights) Check(parts ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, part := range parts {
-		refused, rights, sent := make(map[string]bool), []string{}, false
+		refused, sent := make(map[string]bool), false
 		for source, found := range r.refused {
 			if strings.Contains(source, part) {
 				sent = true
 				maps.Copy(refused, found)
 			}
 		}
-		rights = append(rights, commandsOf(part)...)
-		rights = slices.DeleteFunc(rights, func(right string) bool { return refused[right] })
-		if !sent || len(rights) > 0 {
+		rules := slices.DeleteFunc(rulesOf(part), func(rule string) bool { return refused[rule] })
+		if !sent || len(rules) > 0 {
 			name, _, _ := strings.Cut(part, "\n")
-			r.t.Errorf("%s\nwas sent: %t; was never refused without %q", name, sent, rights)
+			r.t.Errorf("%s\nwas sent: %t; was never refused with %q", name, sent, rules)
 		}
 	}
 }
@@ -103,14 +99,14 @@ var (
 	published = regexp.MustCompile(`may\('PUBLISH'`)
 )
 
-// commandsOf returns the rights that a script needs.
-func commandsOf(source string) []string {
+// rulesOf returns the ACL rules that each take away one right that the script needs.
+func rulesOf(source string) []string {
 	found := make(map[string]bool)
 	for _, match := range called.FindAllStringSubmatch(source, -1) {
-		found[match[1]] = true
+		found["-"+match[1]] = true
 	}
 	if published.MatchString(source) {
-		found["PUBLISH"], found[noChannels] = true, true
+		found["-PUBLISH"], found["resetchannels"] = true, true
 	}
 	return slices.Sorted(maps.Keys(found))
 }
@@ -120,24 +116,20 @@ func commandsOf(source string) []string {
 func (r *Rights) try(source string, args []any) {
 	r.tried[source]++
 	ctx := context.Background()
-	rights := commandsOf(source)
+	rules := rulesOf(source)
 	if strings.Contains(source, "redis.call(ARGV[") { // the arguments have commands
 		for _, arg := range args {
 			if text, ok := arg.(string); ok && called.MatchString("redis.call('"+text+"'") {
-				rights = append(rights, text)
+				rules = append(rules, "-"+text)
 			}
 		}
 	}
 	if r.refused[source] == nil {
 		r.refused[source] = make(map[string]bool)
 	}
-	for _, right := range rights {
-		if testing.Short() && r.tried[source] > 20 && r.refused[source][right] {
+	for _, rule := range rules {
+		if testing.Short() && r.tried[source] > 20 && r.refused[source][rule] {
 			continue
-		}
-		rule := "-" + right
-		if right == noChannels {
-			rule = right
 		}
 		before := r.keyspace(ctx)
 		if err := r.admin.Do(
@@ -156,7 +148,7 @@ func (r *Rights) try(source string, args []any) {
 		denied := redis.HasErrorPrefix(err, "NOPERM") ||
 			err != nil && strings.Contains(err.Error(), "executing the script")
 		if denied {
-			r.refused[source][right] = true
+			r.refused[source][rule] = true
 		}
 		if maps.Equal(before, after) {
 			continue

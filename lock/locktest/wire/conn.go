@@ -83,7 +83,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 	var pending []byte
 	first := true
 	for chunk := range chunks {
-		if !c.delayed(d, chunk.at) {
+		if !c.delayed(chunk.at) {
 			return
 		}
 		for pending = append(pending, chunk.bytes...); len(pending) > 0; first = false {
@@ -135,23 +135,26 @@ func (c *conn) read(from net.Conn, chunks chan<- chunk) {
 }
 
 // delayed waits until bytes that came at a moment may be forwarded. It returns false if the connection is cut before.
-func (c *conn) delayed(d Direction, at time.Time) bool {
-	by, pacer := c.proxy.late(d)
-	due := at.Add(by)
-	wait := time.Until(due)
-	switch {
-	case wait <= 0:
+func (c *conn) delayed(at time.Time) bool {
+	due := at.Add(c.proxy.late())
+	if time.Until(due) <= 0 {
 		return true
-	case pacer != nil:
-		return pacer.wait(due, c.done)
 	}
-	timer := time.NewTimer(wait)
+	const exact = 2 * time.Millisecond // a cut does not end this part
+	timer := time.NewTimer(time.Until(due) - exact)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+	case <-c.done:
+	}
+	if rest := time.Until(due); rest > 0 && rest <= exact {
+		sleep(rest)
+	}
+	select {
 	case <-c.done:
 		return false
+	default:
+		return true
 	}
 }
 
@@ -224,10 +227,10 @@ func (p *Proxy) pong(d Direction, message []byte) []byte {
 	return p.protocol.Pong(message)
 }
 
-func (p *Proxy) late(d Direction) (time.Duration, *pacer) {
+func (p *Proxy) late() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.delay, p.pacers[d]
+	return p.delay
 }
 
 // speaks waits while direction d is silent. It returns false if the connection is cut before.

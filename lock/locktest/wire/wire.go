@@ -25,8 +25,6 @@ type Proxy struct {
 	listener net.Listener
 	owned    sync.WaitGroup
 
-	end     chan struct{} // closed by Close
-	once    sync.Once
 	mu      sync.Mutex
 	closed  bool
 	target  string
@@ -35,7 +33,6 @@ type Proxy struct {
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
 	delay   time.Duration
-	pacers  [2]*pacer // nil: the runtime's timers
 	count   [2]int
 	snares  []*Snare
 	pongs   bool
@@ -49,7 +46,7 @@ func Listen(target string, p Protocol) (*Proxy, error) {
 	}
 	proxy := &Proxy{
 		target: target, protocol: p, listener: listener, conns: make(map[*conn]bool),
-		changed: make(chan struct{}), end: make(chan struct{}),
+		changed: make(chan struct{}),
 	}
 	proxy.owned.Go(proxy.accept)
 	return proxy, nil
@@ -63,7 +60,6 @@ func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	p.once.Do(func() { close(p.end) })
 	err := p.listener.Close()
 	p.Cut()
 	p.owned.Wait()
@@ -122,9 +118,9 @@ func (p *Proxy) Silence(directions ...Direction) {
 	p.changed = make(chan struct{})
 }
 
-// Slow makes everything arrive later by that time, in both directions; in an idle process, the runtime's timers add up
-// to a millisecond. It adds to the time of a round trip, not to the time between messages, so a pipeline stays a
-// pipeline.
+// Slow makes everything arrive later by that time, in both directions. On Linux the error is some ten microseconds;
+// elsewhere the runtime's timers add up to a millisecond. It adds to the time of a round trip, not to the time between
+// messages, so a pipeline stays a pipeline.
 func (p *Proxy) Slow(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,20 +138,6 @@ func (p *Proxy) Mend() {
 	p.Refuse(false)
 	p.Silence()
 	p.Slow(0)
-}
-
-// SlowExactly is Slow with an error of some ten microseconds, for measurements. It costs a thread for each direction,
-// which sleeps in the kernel and occupies a processor of the Go runtime, so raise GOMAXPROCS by two.
-func (p *Proxy) SlowExactly(by time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.delay = by
-	for d := range p.pacers {
-		if p.pacers[d] == nil && !p.closed {
-			p.pacers[d] = newPacer(p.end)
-			p.owned.Go(p.pacers[d].run)
-		}
-	}
 }
 
 // Count returns the number of messages sent in direction d so far, delivered or not, without chatter.

@@ -149,30 +149,28 @@ func TestCutRefuseAndServeAgain(t *testing.T) {
 
 // A delay is never shorter than asked for, keeps order, and passes the end of a connection on.
 func TestDelay(t *testing.T) {
-	for _, slow := range []func(*wire.Proxy, time.Duration){(*wire.Proxy).Slow, (*wire.Proxy).SlowExactly} {
-		s := serve(t)
-		p := open(t, s.listener.Addr().String(), wire.Protocol{})
-		const oneWay = 5 * time.Millisecond
-		slow(p, oneWay)
-		c := dial(t, p)
-		var sent sync.WaitGroup
-		want := strings.Repeat("0123456789\n", 10_000)
-		began := time.Now()
-		sent.Go(func() {
-			_, _ = io.WriteString(c, want)
-			_ = c.Conn.(*net.TCPConn).CloseWrite()
-		})
-		_ = c.SetReadDeadline(time.Now().Add(limit))
-		_, err := c.in.Peek(1)
-		if took := time.Since(began); took < 2*oneWay || err != nil {
-			t.Errorf("there and back in %v, %v, want %v or more", took, err, 2*oneWay)
-		}
-		got, err := io.ReadAll(c.in)
-		if err != nil || string(got) != want {
-			t.Errorf("%d bytes (%v), want the %d that were sent, in their order", len(got), err, len(want))
-		}
-		sent.Wait()
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), wire.Protocol{})
+	const oneWay = 5 * time.Millisecond
+	p.Slow(oneWay)
+	c := dial(t, p)
+	var sent sync.WaitGroup
+	want := strings.Repeat("0123456789\n", 10_000)
+	began := time.Now()
+	sent.Go(func() {
+		_, _ = io.WriteString(c, want)
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
+	})
+	_ = c.SetReadDeadline(time.Now().Add(limit))
+	_, err := c.in.Peek(1)
+	if took := time.Since(began); took < 2*oneWay || err != nil {
+		t.Errorf("there and back in %v, %v, want %v or more", took, err, 2*oneWay)
 	}
+	got, err := io.ReadAll(c.in)
+	if err != nil || string(got) != want {
+		t.Errorf("%d bytes (%v), want the %d that were sent, in their order", len(got), err, len(want))
+	}
+	sent.Wait()
 }
 
 // fate is what becomes of a new connection that is to be reset: the kernel may complete it before that, or not.

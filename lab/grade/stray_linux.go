@@ -1,4 +1,4 @@
-package server
+package grade
 
 import (
 	"bytes"
@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // adopt makes this process the parent of every descendant whose own parent ends, in place of the init process. So
-// KillStrays finds those that have left their process group.
+// killStrays finds those that have left their process group.
 func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// KillStrays kills what the processes of [StartProcess] have left behind outside their groups, once the processes have
-// ended, and returns how many it killed. mark is a variable (NAME=value) that only the environment of these processes
-// has. A stray is
+// killStrays kills what the processes of startProcess have left behind outside their groups, once the processes have
+// ended. mark is a variable (NAME=value) that only the environment of these processes has. A stray is
 //
 //   - a process of this user whose environment has the mark, or
 //   - a child of this process in a session that is not ours and has no terminal, unless its environment has another
@@ -27,7 +27,7 @@ func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) 
 //
 // Not found is a process that has cleared its environment and left its group, but not the session, and one that runs as
 // another user.
-func KillStrays(mark string) (killed int) {
+func killStrays(mark string) {
 	for done := map[int]bool{}; ; {
 		found := false
 		list, _ := filepath.Glob("/proc/[0-9]*") // fails only for a malformed pattern
@@ -43,13 +43,12 @@ func KillStrays(mark string) (killed int) {
 			}
 			if isStray(dir, mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
 				found, done[pid] = true, true
-				killed++
 				awaitEnd(pid, fd)
 			}
 			unix.Close(fd)
 		}
 		if !found {
-			return killed // what was killed had no more children
+			return // what was killed had no more children
 		}
 	}
 }
@@ -80,22 +79,15 @@ func isStray(dir, mark string) bool {
 	return err == nil && parent == os.Getpid() && session != ours && terminal == 0 && state != "Z"
 }
 
+const killBound = 500 * time.Millisecond
+
 // awaitEnd waits until a killed process has ended, so that its children have another parent. The wait is bounded,
 // because a process that waits for a disk ends late.
 func awaitEnd(pid, fd int) {
 	ends := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	_, err := unix.Poll(ends, int(groupBound.Milliseconds()))
+	_, err := unix.Poll(ends, int(killBound.Milliseconds()))
 	for errors.Is(err, unix.EINTR) {
-		_, err = unix.Poll(ends, int(groupBound.Milliseconds()))
+		_, err = unix.Poll(ends, int(killBound.Milliseconds()))
 	}
 	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // if it is our child, it would stay as a zombie
-}
-
-// reapGroup reaps those of a killed group that have become children of this process.
-func (c *child) reapGroup() {
-	for {
-		if pid, err := unix.Wait4(-c.Pid(), nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
-			return
-		}
-	}
 }
