@@ -28,10 +28,7 @@ func TestLessonsAsTyped(t *testing.T) {
 		t.Skip("minutes: make lessons")
 	}
 	var program stacktest.Program
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := program.Path(t)
 	if err := os.MkdirAll("../out", 0o755); err != nil {
 		t.Fatal(err)
 	}

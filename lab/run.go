@@ -94,8 +94,8 @@ func (r *runner) scenario(ctx context.Context, s Scenario) []Cell {
 		}
 		r.attempt(ctx, s, open)
 		for _, c := range open {
-			if c.Failed == "" || attempt == maxAttempts {
-				r.tellDone(s, *c.Cell)
+			if r.Done != nil && (c.Failed == "" || attempt == maxAttempts) {
+				r.Done(s, *c.Cell)
 			}
 		}
 	}
@@ -134,7 +134,9 @@ func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
 		runTogether(s, together)
 	}
 	for _, c := range alone {
-		r.tellBegan(s, c.Case())
+		if r.Began != nil {
+			r.Began(s, c.Case())
+		}
 		c.StartedAt = time.Now().UTC()
 		stop := c.bed.limit()
 		seen, failed := guard(func() Outcome { return s.Run(c.bed) })
@@ -165,18 +167,6 @@ func runTogether(s Scenario, jobs []job) {
 func (b *Testbed) limit() (stop func()) {
 	timer := time.AfterFunc(cellLimit, func() { b.end(fmt.Errorf("a case may take %v", cellLimit)) })
 	return func() { timer.Stop() }
-}
-
-func (r *runner) tellBegan(s Scenario, c Case) {
-	if r.Began != nil {
-		r.Began(s, c)
-	}
-}
-
-func (r *runner) tellDone(s Scenario, c Cell) {
-	if r.Done != nil {
-		r.Done(s, c)
-	}
 }
 
 // testbed makes the testbed of a cell. why says why the cell must be skipped, or is "".

@@ -25,11 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func run(t *testing.T, o Options) Report {
 	t.Helper()
 	servertest.Needs(t, server.Redis)
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Binary, o.Parent = path, t.TempDir()
+	o.Binary, o.Parent = program.Path(t), t.TempDir()
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -176,10 +172,7 @@ func TestNobodySweepsBesideAShop(t *testing.T) {
 
 // Without Galera its cells are skipped, with the reason.
 func TestWithoutGalera(t *testing.T) {
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := program.Path(t)
 	t.Setenv("PATH", t.TempDir())
 	s := probe("two", func(*Testbed) Outcome { return Safe }, coded(Safe))
 	s.Needs = []Need{NeedGalera}
@@ -228,10 +221,7 @@ func TestAHolderWhoStandsHasALease(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	servertest.Needs(t, server.Redis)
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := program.Path(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stuck := probe("stuck", func(b *Testbed) Outcome {
 		cancel(errors.New("Ctrl-C"))

@@ -199,21 +199,15 @@ func (b *Testbed) open(dsn string) *sql.DB {
 }
 
 // Exec runs a statement of the lab's own code and records it in the timeline.
-func (b *Testbed) Exec(lane string, on interface {
-	Exec(query string, args ...any) (sql.Result, error)
-}, query string, args ...any,
-) {
-	_, err := on.Exec(query, args...)
+func (b *Testbed) Exec(lane string, on *sql.DB, query string, args ...any) {
+	_, err := on.ExecContext(b.Ctx, query, args...)
 	b.Must(query, err)
 	b.Statement(lane, "mysql", query)
 }
 
 // Int runs a query for one number and records both in the timeline.
-func (b *Testbed) Int(lane string, on interface {
-	QueryRow(query string, args ...any) *sql.Row
-}, query string, args ...any,
-) (n int64) {
-	b.Must(query, on.QueryRow(query, args...).Scan(&n))
+func (b *Testbed) Int(lane string, on *sql.DB, query string, args ...any) (n int64) {
+	b.Must(query, on.QueryRowContext(b.Ctx, query, args...).Scan(&n))
 	b.Statement(lane, "mysql", fmt.Sprintf("%s = %d", query, n))
 	return n
 }

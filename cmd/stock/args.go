@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/stock/app"
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 )
@@ -16,6 +17,13 @@ func parent(use string, verbs ...*cobra.Command) *cobra.Command {
 		Use: use, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// settings gives a command the flags of the service's settings.
+func settings(cmd *cobra.Command) *cobra.Command {
+	app.AddFlags(cmd.Flags())
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
 	return cmd
 }
 

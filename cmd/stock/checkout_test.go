@@ -15,7 +15,7 @@ import (
 // The judge of the checkout works with the order service, which wants a token of each customer. It says what to give if
 // a customer is refused.
 func TestCheckoutWithTokens(t *testing.T) {
-	path := pathOf(t, &plain)
+	path := plain.Path(t)
 	s := startServers(t, &plain, []server.Kind{server.MySQL})
 	shops, err := s.Orders(t.Context(), 1)
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,18 +18,7 @@ func TestClass(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &show{tmp: t.TempDir()}
-	s.cmd = exec.Command(path, "class", "--dir", filepath.Join(t.TempDir(), "runs"), "--bind", "127.0.0.1:0")
-	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
-	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	s := startShow(t, "class", "--dir", filepath.Join(t.TempDir(), "runs"), "--bind", "127.0.0.1:0")
 	wall := regexp.MustCompile(`http://127\.0\.0\.1:\d+/#[0-9a-f]{32}`)
 	servertest.Eventually(t, time.Minute, "it prints its addresses", func() (bool, string) {
 		return wall.MatchString(s.out.String()) && strings.Contains(s.out.String(), "/join#"), s.errs.String()

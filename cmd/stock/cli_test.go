@@ -34,10 +34,7 @@ func TestUnknownCommands(t *testing.T) {
 // A shell sees the exit status, which only a whole program has.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := program.Path(t)
 	for _, row := range []struct {
 		args   string
 		status int
@@ -196,7 +193,7 @@ func TestNobodyReadsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(temporary)
-	cmd := exec.CommandContext(t.Context(), pathOf(t, &program), "demo", "--strategies", "none", "--store", "redis")
+	cmd := exec.CommandContext(t.Context(), program.Path(t), "demo", "--strategies", "none", "--store", "redis")
 	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

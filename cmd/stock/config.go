@@ -18,7 +18,5 @@ func configCommand() *cobra.Command {
 			return err
 		},
 	}
-	app.AddFlags(cmd.Flags())
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
-	return cmd
+	return settings(cmd)
 }

@@ -292,10 +292,7 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	fmt.Fprintf(d.out, "\n%s\n\n", a.title)
 	var results []*loadtest.Result
 	for _, c := range casts {
-		result, err := d.sell(
-			func(p loadtest.Plan) (*loadtest.Result, error) { return loadtest.Run(ctx, client, p, d.ticker(c)) },
-			a, c,
-		)
+		result, err := d.sell(ctx, client, a, c)
 		if err != nil {
 			return err
 		}
@@ -400,21 +397,8 @@ func (d *demo) checkFiles(flags *pflag.FlagSet) error {
 	return checkOutput(flags)
 }
 
-// history opens the file for the history of a run. It returns nil if none is wanted.
-func (d *demo) history(a act, c cast) (io.WriteCloser, error) {
-	if d.histories == "" {
-		return nil, nil
-	}
-	name := fmt.Sprintf("%d-%s-%s.jsonl", a.number, c.strategy.Name, c.store)
-	file, err := os.Create(filepath.Join(d.histories, name))
-	if err != nil {
-		return nil, fmt.Errorf("--histories: %w", err)
-	}
-	return file, nil
-}
-
-// sell makes one run.
-func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c cast) (*loadtest.Result, error) {
+// sell makes one run. It keeps the history of the run in a file if that is wanted.
+func (d *demo) sell(ctx context.Context, client *loadtest.Client, a act, c cast) (*loadtest.Result, error) {
 	plan := loadtest.Plan{
 		Strategy:    c.strategy.Name,
 		Store:       c.store,
@@ -423,15 +407,16 @@ func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c 
 		Concurrency: a.concurrency,
 		Recheck:     new(time.Duration), // a second for each of a hundred runs; nothing here takes an order back
 	}
-	file, err := d.history(a, c)
-	if err != nil {
-		return nil, err
+	if d.histories == "" {
+		return loadtest.Run(ctx, client, plan, d.ticker(c))
 	}
-	if file == nil {
-		return run(plan)
+	name := fmt.Sprintf("%d-%s-%s.jsonl", a.number, c.strategy.Name, c.store)
+	file, err := os.Create(filepath.Join(d.histories, name))
+	if err != nil {
+		return nil, fmt.Errorf("--histories: %w", err)
 	}
 	plan.History = file
-	result, err := run(plan)
+	result, err := loadtest.Run(ctx, client, plan, d.ticker(c))
 	return result, errors.Join(err, file.Close())
 }
 

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,23 +16,16 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 )
 
-// A show is a demo as a process in a temporary folder of its own.
+// A show is a command that starts servers, as a process in a temporary folder of its own.
 type show struct {
 	cmd       *exec.Cmd
 	tmp       string
-	page      string // that it writes
 	out, errs output
 }
 
-func startDemo(t *testing.T, args ...string) *show {
+func startShow(t *testing.T, args ...string) *show {
 	t.Helper()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &show{tmp: t.TempDir(), page: filepath.Join(t.TempDir(), "demo.html")}
-	s.cmd = exec.Command(path, append([]string{"demo", "--html", s.page, "--checkout=false"}, args...)...)
-	// Every process that it starts inherits this variable, and is found by it.
+	s := &show{cmd: exec.Command(program.Path(t), args...), tmp: t.TempDir()}
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.errs
 	if err := s.cmd.Start(); err != nil {
@@ -44,7 +35,13 @@ func startDemo(t *testing.T, args ...string) *show {
 	return s
 }
 
-// wait returns the exit status. It fails if there is none within two minutes.
+// startDemo starts a demo that writes a page.
+func startDemo(t *testing.T, page string, args ...string) *show {
+	t.Helper()
+	return startShow(t, append([]string{"demo", "--html", page, "--checkout=false"}, args...)...)
+}
+
+// wait returns the exit status. It kills the demo after ten minutes.
 func (s *show) wait(t *testing.T) int {
 	t.Helper()
 	guard := time.AfterFunc(10*time.Minute, func() { _ = s.cmd.Process.Kill() })
@@ -57,40 +54,17 @@ func (s *show) wait(t *testing.T) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// started lists the running processes that the demo started.
-func (s *show) started(t *testing.T) (pids []string) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	folders, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, folder := range folders {
-		environ, err := os.ReadFile(filepath.Join(folder, "environ"))
-		pid := filepath.Base(folder)
-		if err == nil && pid != strconv.Itoa(s.cmd.Process.Pid) &&
-			bytes.Contains(environ, []byte("TMPDIR="+s.tmp+"\x00")) {
-			name, _ := os.ReadFile(filepath.Join(folder, "comm"))
-			pids = append(pids, pid+" "+strings.TrimSpace(string(name)))
-		}
-	}
-	return pids
-}
+// started lists the running processes that the demo started: they work in its folder.
+func (s *show) started() []string { return servertest.Processes(s.tmp) }
 
 // gone fails if anything is left of the demo: a process, a file.
 func (s *show) gone(t *testing.T) {
 	t.Helper()
-	if pids := s.started(t); len(pids) > 0 {
+	if pids := s.started(); len(pids) > 0 {
 		t.Errorf("still running: %q", pids)
 	}
-	entries, err := os.ReadDir(s.tmp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		t.Errorf("left behind: %s", filepath.Join(s.tmp, e.Name()))
+	if entries, err := os.ReadDir(s.tmp); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
 
@@ -101,10 +75,10 @@ func TestDemo(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	results := filepath.Join(t.TempDir(), "demo.json")
+	results, page := filepath.Join(t.TempDir(), "demo.json"), filepath.Join(t.TempDir(), "demo.html")
 	var s *show
 	for try := 1; ; try++ {
-		s = startDemo(t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200",
+		s = startDemo(t, page, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200",
 			"--json", results, "--checkout", "--keep", "--instances", "2")
 		servertest.Eventually(t, 5*time.Minute, "all has been shown", func() (bool, string) {
 			return strings.Contains(s.out.String(), "Everything keeps running until Ctrl-C"), s.errs.String()
@@ -133,7 +107,7 @@ func TestDemo(t *testing.T) {
 		name, _, _ := strings.Cut(line, " ")
 		rows[name]++
 	}
-	for _, word := range []string{"6 runs in ", "is killed (SIGKILL), and serves again", "file://" + s.page} {
+	for _, word := range []string{"6 runs in ", "is killed (SIGKILL), and serves again", "file://" + page} {
 		if !strings.Contains(s.out.String(), word) {
 			t.Errorf("no %q", word)
 		}
@@ -142,7 +116,7 @@ func TestDemo(t *testing.T) {
 		strings.Contains(s.out.String(), "\x1b[") {
 		t.Errorf("rows %v; want one of redis-watchdog, several of none, and no colours\n%s", rows, s.out.String())
 	}
-	if !strings.Contains(content(t, s.page), `class="overlap"`) {
+	if !strings.Contains(content(t, page), `class="overlap"`) {
 		t.Error("the page shows no race")
 	}
 	var report loadtest.Report
@@ -174,19 +148,19 @@ func TestDemoInterrupted(t *testing.T) {
 		more   []string
 		moment func(*show) bool
 	}{
-		{"while the first server starts", syscall.SIGINT, nil, func(s *show) bool { return len(s.started(t)) > 0 }},
+		{"while the first server starts", syscall.SIGINT, nil, func(s *show) bool { return len(s.started()) > 0 }},
 		{"in the middle of the load, to be left running", syscall.SIGTERM, []string{"--keep"}, func(s *show) bool {
 			return strings.Contains(s.out.String(), "2. More requests")
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := startDemo(t, append(args, row.more...)...)
+			s := startDemo(t, "", append(args, row.more...)...)
 			servertest.Eventually(
 				t, 5*time.Minute, "the moment comes",
 				func() (bool, string) { return row.moment(s), s.errs.String() },
 			)
-			if len(s.started(t)) == 0 {
+			if len(s.started()) == 0 {
 				t.Error("it has started nothing: the test proves nothing")
 			}
 			if err := s.cmd.Process.Signal(row.signal); err != nil {

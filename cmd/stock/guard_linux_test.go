@@ -80,7 +80,7 @@ func TestLockLostWhileItsOutputIsStuck(t *testing.T) {
 			k.server = append(k.server, shortLeases()...)
 			key, file := "stuck "+row.name, filepath.Join(t.TempDir(), "pids")
 			out := row.output(t)
-			cmd := exec.Command(pathOf(t, &program), append([]string{"lock", "run"},
+			cmd := exec.Command(program.Path(t), append([]string{"lock", "run"},
 				k.args(key, append([]string{"--kill-after", "300ms"}, sh(deafFamily, file)...)...)...)...)
 			cmd.Stdout, cmd.Stderr = out, out
 			l := startGuard(t, cmd)
@@ -157,7 +157,7 @@ func (s *shellOnTerminal) shows(t *testing.T, text string) {
 func (s *shellOnTerminal) command(t *testing.T, args ...string) string {
 	t.Helper()
 	var line strings.Builder
-	for _, arg := range append([]string{pathOf(t, &program), "lock", "run"}, args...) {
+	for _, arg := range append([]string{program.Path(t), "lock", "run"}, args...) {
 		line.WriteString("'" + strings.ReplaceAll(arg, "'", `'\''`) + "' ")
 	}
 	return line.String()
@@ -289,7 +289,7 @@ func TestLockOfACommandOfAnotherUser(t *testing.T) {
 		return to
 	}
 	become := tool("become", setpriv, 0o755|os.ModeSetuid)
-	guard := tool("stock", pathOf(t, &program), 0o755)
+	guard := tool("stock", program.Path(t), 0o755)
 	k := redisLock(t, "redis-watchdog")
 	k.server = append(k.server, shortLeases()...)
 	start := func(key string) *locking {

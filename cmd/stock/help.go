@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"embed"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,10 +27,7 @@ func (v voice) explain(cmd *cobra.Command) {
 	cmd.InitDefaultHelpCmd()
 	cmd.InitDefaultCompletionCmd()
 	v.explainWith(texts, cmd)
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := fmt.Fprint(cmd.OutOrStderr(), v.usage(cmd))
-		return err
-	})
+	cmd.SetUsageTemplate(v.usage(cmd.UsageTemplate()))
 }
 
 func (v voice) explainWith(texts words.Texts, cmd *cobra.Command) {
@@ -60,56 +56,24 @@ func flagText(texts words.Texts, path, name string) words.Text {
 	return cmp.Or(texts[path+".flags."+name], texts[everyCommand+"."+name])
 }
 
-// usage returns what follows the long text of --help. It is cobra's, whose headings are in English only.
-func (v voice) usage(cmd *cobra.Command) string {
-	var b strings.Builder
-	section := func(key, text string) { fmt.Fprintf(&b, "\n\n%s\n%s", v.say(key), strings.TrimRight(text, "\n ")) }
-	b.WriteString(v.say("usage.usage"))
-	if cmd.Runnable() {
-		b.WriteString("\n  " + cmd.UseLine())
-	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\n  " + cmd.CommandPath() + " [command]")
-	}
-	if cmd.HasExample() {
-		section("usage.examples", cmd.Example)
-	}
-	if cmd.HasAvailableSubCommands() {
-		for _, group := range cmd.Groups() {
-			fmt.Fprintf(&b, "\n\n%s\n%s", group.Title, subcommands(cmd, group.ID))
-		}
-		title := "usage.commands"
-		if len(cmd.Groups()) > 0 {
-			title = "usage.more-commands"
-		}
-		if others := subcommands(cmd, ""); others != "" {
-			section(title, others)
-		}
-	}
-	if cmd.HasAvailableLocalFlags() {
-		section("usage.flags", v.flags(cmd.LocalFlags()))
-	}
-	if cmd.HasAvailableInheritedFlags() {
-		section("usage.global-flags", v.flags(cmd.InheritedFlags()))
-	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\n\n" + v.say("usage.see", "command", cmd.CommandPath()))
-	}
-	return b.String() + "\n"
+// usage puts the headings of cobra's template, which are in English only, into the language.
+func (v voice) usage(template string) string {
+	return strings.NewReplacer(
+		"Usage:", v.say("usage.usage"),
+		"Examples:", v.say("usage.examples"),
+		"Available Commands:", v.say("usage.commands"),
+		"Additional Commands:", v.say("usage.more-commands"),
+		"Global Flags:", v.say("usage.global-flags"),
+		"Flags:", v.say("usage.flags"),
+		".FlagUsages |", ".FlagUsages | defaults `"+v.say("usage.default")+"` |",
+		`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
+		v.say("usage.see", "command", "{{.CommandPath}}"),
+	).Replace(template)
 }
 
-// flags lists flags with their defaults, which pflag writes.
-func (v voice) flags(flags *pflag.FlagSet) string {
-	return strings.ReplaceAll(flags.FlagUsages(), "(default ", "("+v.say("usage.default")+" ")
-}
-
-// subcommands lists the commands of a group.
-func subcommands(cmd *cobra.Command, group string) string {
-	var lines []string
-	for _, sub := range cmd.Commands() {
-		if sub.GroupID == group && (sub.IsAvailableCommand() || sub.Name() == "help") {
-			lines = append(lines, fmt.Sprintf("  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short))
-		}
-	}
-	return strings.Join(lines, "\n")
+func init() {
+	// pflag writes the defaults of flags in English.
+	cobra.AddTemplateFunc("defaults", func(word, usages string) string {
+		return strings.ReplaceAll(usages, "(default ", "("+word+" ")
+	})
 }

@@ -69,13 +69,10 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 func TestLabRun(t *testing.T) {
 	t.Parallel()
 	servertest.Needs(t, server.Redis)
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "lab.json")
 	page := filepath.Join(t.TempDir(), "lab.html")
-	cmd := exec.CommandContext(t.Context(), path, "lab", "run", "local-mutex", "--json", file, "--html", page, "-v")
+	cmd := exec.CommandContext(t.Context(), program.Path(t), "lab", "run", "local-mutex", "-v", "--json", file,
+		"--html", page)
 	var exit *exec.ExitError
 	out, err := cmd.CombinedOutput()
 	if err != nil && !errors.As(err, &exit) {

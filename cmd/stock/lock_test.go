@@ -22,7 +22,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -121,7 +120,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		guard := func(key string, command ...string) []string {
 			return k.args(key, append([]string{"--"}, command...)...)
 		}
-		stock := []string{pathOf(t, &program), "lock", "run"}
+		stock := []string{program.Path(t), "lock", "run"}
 		inner := append(slices.Clone(stock), guard("outer", "true")...)
 		middle := append(slices.Clone(stock), guard("middle", inner...)...)
 		startLocking(t, "m", guard("outer", middle...)...).ends(t, 64)
@@ -400,7 +399,7 @@ func (o *output) String() string {
 func startLocking(t *testing.T, name string, args ...string) *locking {
 	t.Helper()
 	args = append([]string{"lock", "run", "--instance", name}, args...)
-	return startLockingOf(t, exec.Command(pathOf(t, &program), args...))
+	return startLockingOf(t, exec.Command(program.Path(t), args...))
 }
 
 func startLockingOf(t *testing.T, cmd *exec.Cmd) *locking {
@@ -499,13 +498,4 @@ func listed(t *testing.T, k kindOfLock, key string, names ...string) {
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")
-}
-
-func pathOf(t *testing.T, p *stacktest.Program) string {
-	t.Helper()
-	path, err := p.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

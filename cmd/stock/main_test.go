@@ -59,7 +59,7 @@ type group struct {
 func startServers(t *testing.T, p *stacktest.Program, want []server.Kind) *stack.Stack {
 	t.Helper()
 	s := stacktest.Start(t, stack.Options{
-		Options: server.Options{Want: want, AOF: true}, Binary: pathOf(t, p),
+		Options: server.Options{Want: want, AOF: true}, Binary: p.Path(t),
 		Env: []string{
 			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=300ms",
 			"STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=1s", "STOCK_REDIS_TIMEOUT=10s",

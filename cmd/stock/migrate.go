@@ -43,9 +43,7 @@ func migrateVerb(use string, do func(context.Context, *app.Migrator) (string, er
 			return err
 		},
 	}
-	app.AddFlags(cmd.Flags())
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
-	return cmd
+	return settings(cmd)
 }
 
 func (v voice) migrateUp(ctx context.Context, m *app.Migrator) (string, error) {

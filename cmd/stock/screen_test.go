@@ -64,7 +64,7 @@ func TestNoEscapesOfOthers(t *testing.T) {
 		"book":    `evil\u001b[2J\u000afake \u202e\u009b1m`,
 		"refused": `evil\u001b]0;t\u0007\u202e`,
 	} {
-		out, _ := exec.Command(pathOf(t, &program), "lock", "ls", "redis-watchdog", key, "--url", server.URL).
+		out, _ := exec.Command(program.Path(t), "lock", "ls", "redis-watchdog", key, "--url", server.URL).
 			CombinedOutput()
 		if !strings.Contains(string(out), want) || strings.ContainsAny(string(out), "\x1b\x07\u202e\u009b") {
 			t.Errorf("%s: %q, want %q in it", key, out, want)

@@ -31,7 +31,5 @@ func serveCommand() *cobra.Command {
 			return a.Run(cmd.Context())
 		},
 	}
-	app.AddFlags(cmd.Flags())
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return app.FlagError(err) })
-	return cmd
+	return settings(cmd)
 }

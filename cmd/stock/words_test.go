@@ -29,7 +29,8 @@ func TestTheCommandsHaveTheirTexts(t *testing.T) {
 func TestTheCommandsSayNothingElse(t *testing.T) {
 	t.Parallel()
 	wordstest.Literals(t, wordstest.Allowed{Names: map[string]string{
-		"Use": "the form of a command line",
+		"Use":         "the form of a command line",
+		"NewReplacer": "what cobra says, which is replaced",
 	}, Literals: map[string]string{
 		"stock lab soak --for %v --seed %d --instances %d": "a command",
 		"orders audit":       "a command",

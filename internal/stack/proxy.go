@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -173,9 +172,8 @@ type roundRobin struct {
 	count     atomic.Uint64
 }
 
-func (t *roundRobin) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *roundRobin) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	first := t.count.Add(1) - 1
-	var failed error
 	for i := range uint64(len(t.upstreams)) {
 		try := req.Clone(req.Context())
 		try.URL.Host = t.upstreams[(first+i)%uint64(len(t.upstreams))]
@@ -185,16 +183,11 @@ func (t *roundRobin) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		try.GetBody = nil
 		hideKey(try.Header)
-		res, err := t.transport.RoundTrip(try)
-		if err == nil {
-			return res, nil
-		}
-		failed = errors.Join(failed, err)
-		if !unsent(err) {
-			return nil, failed
+		if res, err = t.transport.RoundTrip(try); !unsent(err) {
+			break
 		}
 	}
-	return nil, &unreachableError{failed}
+	return res, err
 }
 
 // hideKey keeps the transport from retrying a POST. The transport retries a request with an Idempotency-Key even if the
@@ -208,23 +201,17 @@ func hideKey(h http.Header) {
 	}
 }
 
+// unsent reports whether no part of a request was sent to an instance.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// An unreachableError reports that no instance received any part of the request.
-type unreachableError struct{ cause error }
-
-func (e *unreachableError) Error() string { return fmt.Sprintf("no instance reached: %v", e.cause) }
-func (e *unreachableError) Unwrap() error { return e.cause }
-
 // badGateway replies for an instance that did not, with the texts of the shipped nginx.conf.
 func badGateway(w http.ResponseWriter, r *http.Request, err error) {
-	var unreachable *unreachableError
 	var slow net.Error
 	switch {
-	case errors.As(err, &unreachable):
+	case unsent(err): // to none of them: the last one was tried
 		w.Header().Set("Retry-After", "1")
 		problem(w, r, "bad_gateway", http.StatusBadGateway, nothingDone, false)
 	case errors.As(err, &slow) && slow.Timeout():

@@ -74,7 +74,7 @@ type Class struct {
 	link    stack.Link // from the instances to the backends
 	admin   string     // the admin token of the instances
 	clients map[string]*loadtest.Client
-	admins  []*loadtest.Client // the listeners for operators, in the order of apps
+	admins  map[string]*loadtest.Client // the listeners for operators
 	front   *loadtest.Client
 	catalog []loadtest.Strategy
 
@@ -144,8 +144,8 @@ func env(token string, o *Options) []string {
 // running.
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
-		o: o, clients: make(map[string]*loadtest.Client), admin: secret(16),
-		board: newBoard(newRecorder(o.Dir)), onward: make(chan struct{}, 1),
+		o: o, clients: make(map[string]*loadtest.Client), admins: make(map[string]*loadtest.Client),
+		admin: secret(16), board: newBoard(newRecorder(o.Dir)), onward: make(chan struct{}, 1),
 	}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := c.open(ctx); err != nil {
@@ -195,11 +195,9 @@ func (c *Class) meet(ctx context.Context) (err error) {
 		if c.clients[app.Name], err = loadtest.NewClient(app.URL, c.admin, 0); err != nil {
 			return err
 		}
-		admin, err := loadtest.NewClient(app.Admin, c.admin, 0)
-		if err != nil {
+		if c.admins[app.Name], err = loadtest.NewClient(app.Admin, c.admin, 0); err != nil {
 			return err
 		}
-		c.admins = append(c.admins, admin)
 		c.stand(app.Name, "up")
 		steps := stepsOfApp(app.Name, app.Admin, c.admin, c.told)
 		c.owned.Go(func() { steps.Follow(c.ctx) })
@@ -233,11 +231,10 @@ func (c *Class) Close() error {
 		failed = append(failed, c.stack.Stop())
 	}
 	c.owned.Wait()
-	for _, client := range c.clients {
-		client.Close()
-	}
-	for _, client := range c.admins {
-		client.Close()
+	for _, clients := range []map[string]*loadtest.Client{c.clients, c.admins} {
+		for _, client := range clients {
+			client.Close()
+		}
 	}
 	return errors.Join(append(failed, c.recorder.close())...)
 }
@@ -296,9 +293,7 @@ func (c *Class) watchStock() {
 
 // readStock reads the stock through the first instance that answers, and records it if it has changed.
 func (c *Class) readStock(ctx context.Context) {
-	c.mu.Lock()
-	run, plan := c.run, c.plan
-	c.mu.Unlock()
+	run, plan := c.current()
 	if run == 0 {
 		return
 	}

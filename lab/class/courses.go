@@ -21,7 +21,7 @@ func (p *play) buyer(who string, app int, pause ...string) (id string) {
 // throughout: all requests at once, with one caption while they sell.
 func throughout(p *play) {
 	p.stage(2, false)
-	p.fireAll(p.run, p.planOf().Requests)
+	p.fireAll(p.run, p.requests())
 }
 
 // interval is the time between requests that come in turn: one for each instance after an interval, so that they read
@@ -31,7 +31,7 @@ const interval = 600 * time.Millisecond
 // inTurn: some requests at a time, so that a class sees the stock fall.
 func inTurn(p *play) {
 	p.stage(2, false)
-	for i := range p.planOf().Requests {
+	for i := range p.requests() {
 		if i > 0 && i%len(p.apps) == 0 && !p.sleep(interval) || p.fire(shot{to: p.app(i)}) == "" {
 			return
 		}
@@ -73,7 +73,7 @@ func oneLock(p *play) {
 // threeInside: a mutex in each instance lets one in, so three have read the same.
 func threeInside(p *play) {
 	var all []string
-	for i := range p.planOf().Requests {
+	for i := range p.requests() {
 		all = append(all, p.fire(shot{to: p.app(i), pause: []string{beforeWrite}}))
 	}
 	three := func(s *State) bool {
@@ -180,7 +180,7 @@ func crowded(p *play) {
 		return
 	}
 	var all []string
-	for i := range p.planOf().Requests - 1 {
+	for i := range p.requests() - 1 {
 		all = append(all, p.fire(shot{to: p.app(i), pause: []string{beforeWrite}}))
 	}
 	for _, id := range all {
@@ -286,7 +286,7 @@ func slowStore(p *play) {
 		p.fire(shot{to: p.app(i)})
 	}
 	if p.await(p.ctx.Done(), answered) && p.stop(2) {
-		p.fireAll(p.run, p.planOf().Requests-few)
+		p.fireAll(p.run, p.requests()-few)
 		p.await(p.ctx.Done(), answered)
 	}
 	p.does("redis", "mend")

@@ -114,7 +114,7 @@ func TestDoorsAreShut(t *testing.T) {
 	student := phone(t, c, "小明")
 	for _, path := range []string{
 		"/", "/wall.html", "/wall.js", "/view.js", "/api/do", "/api/stream", "/api/class", "/api/enter",
-		"/api/join.svg", "/api/replay", "/api/replay.html",
+		"/api/join.png", "/api/replay", "/api/replay.html",
 		"/v1/stock/stock", "/v1/lab/pauses", "/v1/lab/steps", "/v1/locks/none/stock", "/metrics", "/deduct_stock",
 		"/join/../api/do", "/%2e%2e/api/do", "/debug/pprof/",
 	} {

@@ -121,30 +121,27 @@ type RunPlan struct {
 // runOf returns the run of a request, or 0 for a request that is not of a class.
 func runOf(req string) int {
 	head, _, ok := strings.Cut(req, ".")
-	if !ok || len(head) < 2 || head[0] != 'r' {
+	run, is := strings.CutPrefix(head, "r")
+	if !ok || !is {
 		return 0
 	}
-	n := 0
-	for _, c := range head[1:] {
-		if c < '0' || c > '9' || n > 1<<20 {
-			return 0
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n
+	return natural(run)
 }
 
 // nameOf returns the id of a request.
 func nameOf(run, number int) string { return "r" + strconv.Itoa(run) + "." + strconv.Itoa(number) }
 
-// numberOf returns the number of a request in its run.
-func numberOf(req string) (n int) {
+// numberOf returns the number of a request in its run, or 0 if it has none.
+func numberOf(req string) int {
 	_, tail, _ := strings.Cut(req, ".")
-	for _, c := range tail {
-		if c < '0' || c > '9' || n > 1<<20 {
-			return 0
-		}
-		n = n*10 + int(c-'0')
+	return natural(tail)
+}
+
+// natural returns a number in decimal digits alone, or 0 for anything else, such as a number that no class comes to.
+func natural(digits string) int {
+	n, err := strconv.ParseUint(digits, 10, 24)
+	if err != nil {
+		return 0
 	}
-	return n
+	return int(n)
 }

@@ -35,9 +35,7 @@ func (c *Class) watchLease() {
 	watched := 0
 	var answers []string
 	for loadtest.Sleep(c.ctx, leaseEvery) == nil {
-		c.mu.Lock()
-		run, plan := c.run, c.plan
-		c.mu.Unlock()
+		run, plan := c.current()
 		if run == 0 || !plan.Exclusive || plan.Scope != loadtest.Cluster {
 			continue
 		}
@@ -97,11 +95,12 @@ func (c *Class) askLease(run int, plan *RunPlan, sku string) (held heldLease, kn
 		Holder  *contender  `json:"holder"`
 		Waiters []contender `json:"waiters"`
 	}
-	for i, app := range c.apps {
+	for _, app := range c.apps {
 		if c.stateOf(app.Name) != "up" {
 			continue
 		}
-		if err := c.admins[i].Call(ctx, http.MethodGet, "/v1/locks/"+plan.Strategy+"/"+sku, nil, &reply); err != nil {
+		path := "/v1/locks/" + plan.Strategy + "/" + sku
+		if err := c.admins[app.Name].Call(ctx, http.MethodGet, path, nil, &reply); err != nil {
 			return held, false
 		}
 		held.sku, held.full = sku, c.o.scaled(lease)

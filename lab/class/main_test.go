@@ -83,12 +83,8 @@ func own(t *testing.T, change ...func(*Options)) *Class {
 
 func begin(t *testing.T, dir string, change ...func(*Options)) *Class {
 	t.Helper()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := Options{
-		Want: []server.Kind{server.Redis}, Binary: path, Parent: filepath.Join(dir, "stack"), AnyPort: true,
+		Want: []server.Kind{server.Redis}, Binary: program.Path(t), Parent: filepath.Join(dir, "stack"), AnyPort: true,
 		Dir: filepath.Join(dir, "runs"), Bind: "127.0.0.1:0", Lang: "en", pace: 0.4,
 	}
 	for _, f := range change {

@@ -1,7 +1,6 @@
 package class
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,38 +39,17 @@ func ink(picture *qr.Code, x, y int) int {
 	return 0
 }
 
-// svg draws a QR code of text as an SVG picture of one path.
-func svg(text string) ([]byte, error) {
-	picture, err := qr.Encode(text, qr.M)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	size := picture.Size + 2*quiet
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %[1]d" shape-rendering="crispEdges">`+
-		`<rect width="%[1]d" height="%[1]d" fill="#fff"/><path d="`, size)
-	for y := range picture.Size {
-		for x := range picture.Size {
-			if picture.Black(x, y) {
-				fmt.Fprintf(&out, "M%d %dh1v1h-1z", x+quiet, y+quiet)
-			}
-		}
-	}
-	out.WriteString(`"/></svg>`)
-	return out.Bytes(), nil
-}
-
 // joinPicture serves the QR code of the students' address.
 func (c *Class) joinPicture(w http.ResponseWriter, _ *http.Request) {
 	if c.school == nil {
 		refuse(w, http.StatusNotFound, "no_students")
 		return
 	}
-	picture, err := svg(c.JoinURL())
+	picture, err := qr.Encode(c.JoinURL(), qr.M)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "failed")
 		return
 	}
-	w.Header().Set("Content-Type", "image/svg+xml")
-	_, _ = w.Write(picture)
+	w.Header().Set("Content-Type", "image/png")
+	_, _ = w.Write(picture.PNG())
 }

@@ -310,10 +310,8 @@ func (c *Class) everyLab(method, path string) (err error) {
 func (c *Class) lab(app, method, path string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Second)
 	defer cancel()
-	for i, server := range c.apps {
-		if server.Name == app {
-			return c.admins[i].Call(ctx, method, path, nil, nil)
-		}
+	if admin := c.admins[app]; admin != nil {
+		return admin.Call(ctx, method, path, nil, nil)
 	}
 	return wrong("app", "body")
 }

@@ -249,11 +249,17 @@ func (p *play) does(name, do string) {
 	}
 }
 
-// planOf returns the plan of the current run.
-func (c *Class) planOf() RunPlan {
+// current returns the current run and its plan. The run is 0 before the first.
+func (c *Class) current() (run int, plan RunPlan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.plan
+	return c.run, c.plan
+}
+
+// requests returns how many requests the scene's plan has.
+func (p *play) requests() int {
+	_, plan := p.current()
+	return plan.Requests
 }
 
 // masters returns the names of Redlock's masters: all Redis servers but the first.

@@ -155,7 +155,7 @@ func (c *Class) ownMux(token string) http.Handler {
 		}
 	}
 	mux.HandleFunc("GET /api/class", own(c.describe))
-	mux.HandleFunc("GET /api/join.svg", own(c.joinPicture))
+	mux.HandleFunc("GET /api/join.png", own(c.joinPicture))
 	mux.HandleFunc("GET /api/replay", own(c.replay))
 	mux.HandleFunc("GET /api/replay.html", own(c.export))
 	mux.HandleFunc("GET /api/stream", own(c.serveFrames))

@@ -22,10 +22,7 @@ import (
 // run tests servers, quickly.
 func run(t *testing.T, ctx context.Context, o engine.Options) (*engine.Report, error) {
 	t.Helper()
-	var err error
-	if o.Binary, err = program.Path(); err != nil {
-		t.Fatal(err)
-	}
+	o.Binary = program.Path(t)
 	o.Plan.Stock, o.Plan.Concurrency, o.Plan.Recheck = 300, 12, new(time.Duration)
 	o.Plan.Requests = 450
 	o.Visits = 60
@@ -97,11 +94,7 @@ func clean(t *testing.T, others []string, addrs ...string) {
 // schema, nor in one that was given.
 func TestServersOnWhichAllHolds(t *testing.T) {
 	t.Parallel()
-	s := servertest.Start(t, server.Options{Want: []server.Kind{server.MySQL, server.Redis, server.ZooKeeper}})
-	for name, reason := range s.Missing() {
-		t.Skip(name, reason)
-	}
-	mysql, cache := s.Server("mysql"), s.Server("redis")
+	mysql, cache := servertest.Server(t, server.MySQL), servertest.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: cache.Addr, Protocol: 2})
 	defer client.Close()
 	if err := client.Set(t.Context(), "lock:theirs", "1", 0).Err(); err != nil {
@@ -109,7 +102,7 @@ func TestServersOnWhichAllHolds(t *testing.T) {
 	}
 	o := engine.Options{
 		MySQL: []string{"root@tcp(" + mysql.Addr + ")/"}, Redis: "redis://" + cache.Addr,
-		ZooKeeper:  []string{s.Server("zookeeper").URL},
+		ZooKeeper:  []string{servertest.Server(t, server.ZooKeeper).URL},
 		Strategies: []string{"none", "redis-watchdog", "zk-sequential", "mysql-get-lock", "atomic", "merged"},
 	}
 	for _, dsn := range []string{"root@tcp(" + mysql.Addr + ")/", mysql.URL} {
@@ -211,11 +204,7 @@ func TestRedisCluster(t *testing.T) {
 // What cannot be used is refused with the reason, and keeps what it has.
 func TestRefusedServers(t *testing.T) {
 	t.Parallel()
-	s := servertest.Start(t, server.Options{Want: []server.Kind{server.MySQL, server.Redis}})
-	for name, reason := range s.Missing() {
-		t.Skip(name, reason)
-	}
-	mysql, cache := s.Server("mysql"), s.Server("redis")
+	mysql, cache := servertest.Server(t, server.MySQL), servertest.Redis(t)
 	db := open(t, mysql.URL)
 	for _, statement := range []string{
 		"CREATE TABLE theirs (id INT)", "CREATE USER reader", "CREATE DATABASE shared", "CREATE USER stranger",

@@ -23,8 +23,8 @@ type keys struct {
 	client redis.UniversalClient
 }
 
-// ownKeys are the patterns of keys that only the service has.
-func ownKeys() []string { return []string{"stock:*"} }
+// ownKeys is the pattern of the keys that only the service has.
+const ownKeys = "stock:*"
 
 // openKeys connects to Redis, and returns an error if an instance of the service uses it.
 func openKeys(ctx context.Context, url, run string) (*keys, error) {
@@ -37,18 +37,16 @@ func openKeys(ctx context.Context, url, run string) (*keys, error) {
 		o.TLSConfig.ServerName = "" // each node has the host of its address
 	}
 	k := &keys{run: run, addrs: strings.Join(o.Addrs, ","), client: redis.NewUniversalClient(&o)}
-	for _, pattern := range ownKeys() {
-		found := ""
-		err := k.each(ctx, pattern, func(_ *redis.Client, page []string) error {
-			found = page[0]
-			return errFound
-		})
-		switch {
-		case errors.Is(err, errFound):
-			return nil, errors.Join(failure("redis.in-use", "addrs", k.addrs, "key", found), k.client.Close())
-		case err != nil:
-			return nil, errors.Join(failure("redis.not-reached", "addrs", k.addrs, "why", err), k.client.Close())
-		}
+	found := ""
+	err = k.each(ctx, ownKeys, func(_ *redis.Client, page []string) error {
+		found = page[0]
+		return errFound
+	})
+	switch {
+	case errors.Is(err, errFound):
+		return nil, errors.Join(failure("redis.in-use", "addrs", k.addrs, "key", found), k.client.Close())
+	case err != nil:
+		return nil, errors.Join(failure("redis.not-reached", "addrs", k.addrs, "why", err), k.client.Close())
 	}
 	return k, nil
 }
@@ -94,7 +92,7 @@ func (k *keys) describe(ctx context.Context) (string, error) {
 // remove deletes the keys of the test, and the fences of the keys on which instances have tried their rights. Nobody
 // uses those again, so it does no harm if some are of another service. remove may be called more than once.
 func (k *keys) remove(ctx context.Context) error {
-	for _, pattern := range append(ownKeys(), "*"+k.run+"*", "*{check of *") {
+	for _, pattern := range []string{ownKeys, "*" + k.run + "*", "*{check of *"} {
 		err := k.each(ctx, pattern, func(node *redis.Client, page []string) error {
 			_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
 				for _, key := range page {
@@ -105,7 +103,7 @@ func (k *keys) remove(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return failure("redis.left", "addrs", k.addrs, "patterns", "stock:*, *"+k.run+"*", "why", err)
+			return failure("redis.left", "addrs", k.addrs, "patterns", ownKeys+", *"+k.run+"*", "why", err)
 		}
 	}
 	return k.client.Close()

@@ -44,9 +44,6 @@ const (
 	Ungraded    Grade = "ungraded"     // the lock broke the protocol, or the grader failed
 )
 
-// Grades returns all grades.
-func Grades() []Grade { return []Grade{Holds, Oversells, Blocks, Starves, NotTestable, Ungraded} }
-
 // Word returns the grade in both languages.
 func (g Grade) Word() words.Text { return say("grades." + string(g)) }
 

@@ -10,15 +10,11 @@ import (
 
 // Every text is there in both languages, is given its values, and is said.
 func TestTheGraderHasItsTexts(t *testing.T) {
-	var made []string
-	for _, g := range Grades() {
-		made = append(made, "grades."+string(g))
-	}
+	made := []string{"grades.", "why."}
 	for _, s := range Scenarios() {
 		made = append(made, "scenarios."+s.Name+".title", "scenarios."+s.Name+".forced")
 	}
-	speakers := map[string]wordstest.Speaker{"say": {}, "Error": {}}
-	wordstest.Catalogue(t, phrases, speakers, append(made, "why.")...)
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"say": {}, "Error": {}}, made...)
 }
 
 // No line makes a parser panic. What is accepted, and what is refused, is shown bounded and printable.

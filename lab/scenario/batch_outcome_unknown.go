@@ -19,10 +19,8 @@ func batchUnknown() lab.Scenario {
 				byHand("naive", lab.Duplicates, "sends-the-batch-again"),
 				byHand("fixed", lab.Safe, "asks-again-by-id"),
 			},
-			on("redis", lab.Stated(lab.Safe, replyLost, "merged")),
-			on("mysql", lab.Stated(lab.Safe, replyLost, "merged")),
-			on("redis", lab.Stated(lab.Safe, requestLost, "merged")),
-			on("mysql", lab.Stated(lab.Safe, requestLost, "merged")),
+			onBoth(lab.Safe, replyLost, "merged"),
+			onBoth(lab.Safe, requestLost, "merged"),
 		),
 		Run: func(b *lab.Testbed) lab.Outcome {
 			if b.Case.Code != "" {

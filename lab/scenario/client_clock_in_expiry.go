@@ -41,12 +41,8 @@ func clientClockInExpiry() lab.Scenario {
 			}
 			const long = 10 * time.Second
 			first, second := setUntil(b, "A", long), setUntil(b, "B", long)
-			b.Evidence(lab.Hold, []bool{first, second}, "both-hold", "a", first, "b", second)
-			if first && second {
-				return bothSell(b, "A", "B")
-			}
 			b.Require(first, "A gets the lock")
-			return lab.Safe
+			return bothHold(b, []bool{first, second}, first, second)
 		},
 	}
 }

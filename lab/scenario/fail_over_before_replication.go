@@ -183,11 +183,7 @@ func acknowledgedInVain(b *lab.Testbed) lab.Outcome {
 	b.Require(promoted == far, "the replica that was cut off is promoted")
 	b.Note(far.Name, "promoted", "server", far.Name)
 	inside := newNaiveLockAt(b, "B", b.RedisAt(far.Addr), lab.Patience).takes()
-	b.Evidence(lab.Hold, []bool{true, inside}, "both-hold", "a", true, "b", inside)
-	if inside {
-		return bothSell(b, "A", "B")
-	}
-	return lab.Safe
+	return bothHold(b, []bool{true, inside}, true, inside)
 }
 
 // severOne cuts one replica off from its master. It remains a replica and may be promoted.

@@ -41,8 +41,7 @@ func forUpdateFindsNoRow() lab.Scenario {
 				b.Evidence(lab.Answer, errDeadlock, "one-was-undone", "error", oneAborted(b, err, <-waits))
 				return lab.Aborts
 			}
-			b.Evidence(lab.Hold, nil, "both-hold", "a", first == 0, "b", second == 0)
-			return bothSell(b, "A", "B")
+			return bothHold(b, nil, first == 0, second == 0)
 		},
 	}
 }

@@ -188,6 +188,31 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
+// count runs a query for one number in the session and records both.
+func (s *session) count(query string, args ...any) (n int64) {
+	s.b.Must(query, s.QueryRowContext(s.b.Ctx, query, args...).Scan(&n))
+	s.b.Statement(s.who, s.on, fmt.Sprintf("%s = %d", query, n))
+	return n
+}
+
+// rows runs a query in the session, records it, and returns how many rows it has found.
+func (s *session) rows(query string) (n int) {
+	found, err := s.QueryContext(s.b.Ctx, query)
+	s.b.Must(query, err)
+	for found.Next() {
+		n++
+	}
+	s.b.Must(query, errors.Join(found.Err(), found.Close()))
+	s.b.Note(s.who, "rows-found", "statement", query, "rows", n)
+	return n
+}
+
+// changed runs a statement in the session, and returns how many rows it changed.
+func (s *session) changed(query string, args ...any) int64 {
+	s.do(query, args...)
+	return s.count("SELECT ROW_COUNT()")
+}
+
 // inBackground runs a statement in a goroutine, because it may wait for a lock. The channel receives its error.
 func (s *session) inBackground(query string, args ...any) <-chan error {
 	done := make(chan error, 1)

@@ -1,8 +1,6 @@
 package scenario
 
-import (
-	"example.com/stock/lab"
-)
+import "example.com/stock/lab"
 
 func noLock() lab.Scenario {
 	return lab.Scenario{

@@ -57,9 +57,5 @@ func reconnect(b *lab.Testbed) lab.Outcome {
 	b.Must("B", err)
 	line = other.line()
 	believes, has := held == ghost || line[0] == held, line[0] == next
-	b.Evidence(lab.Hold, line, "both-hold", "a", believes, "b", has)
-	if believes && has {
-		return bothSell(b, "A", "B")
-	}
-	return lab.Safe
+	return bothHold(b, line, believes, has)
 }

@@ -28,8 +28,7 @@ func oneOfABatch() lab.Scenario {
 				byHand("fixed", lab.Safe, "a-context-of-the-batch"),
 			},
 			on("mysql", lab.Stated(lab.Safe, anIDIsTaken, "merged")),
-			on("redis", lab.Stated(lab.Safe, theFirstLeaves, "merged")),
-			on("mysql", lab.Stated(lab.Safe, theFirstLeaves, "merged")),
+			onBoth(lab.Safe, theFirstLeaves, "merged"),
 		),
 		Run: func(b *lab.Testbed) lab.Outcome {
 			switch b.Case.Variant {

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"example.com/stock/lab"
 )
@@ -11,13 +12,11 @@ func retryStorm() lab.Scenario {
 	return lab.Scenario{
 		Name: "optimistic-retry-storm", Group: lab.MySQL,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: []lab.Case{
-			{Strategy: "optimistic", Store: "redis", Want: lab.Forecast{Outcome: lab.Repeats}},
-			{Strategy: "optimistic", Store: "mysql", Want: lab.Forecast{Outcome: lab.Repeats}},
-			{Strategy: "atomic", Store: "redis", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Strategy: "merged", Store: "redis", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Strategy: "merged", Store: "mysql", Want: lab.Forecast{Outcome: lab.Safe}},
-		},
+		Cases: slices.Concat(
+			onBoth(lab.Repeats, "", "optimistic"),
+			on("redis", lab.Stated(lab.Safe, "", "atomic")),
+			onBoth(lab.Safe, "", "merged"),
+		),
 		Run: func(b *lab.Testbed) lab.Outcome {
 			apps := b.Apps(2)
 			b.Stock(buyers)

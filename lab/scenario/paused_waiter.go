@@ -110,10 +110,6 @@ func grantNaively(b *lab.Testbed) lab.Outcome {
 	_, err = mail.ReceiveMessage(soon)
 	holder, _ := q.c.Get(b.Ctx, q.key).Result()
 	believes, has := err == nil, holder == "B"
-	b.Evidence(lab.Hold, []bool{believes, has}, "both-hold", "a", believes, "b", has)
 	b.Must("DEL", q.c.Del(b.Ctx, q.key+"-queue").Err())
-	if believes && has {
-		return bothSell(b, "A", "B")
-	}
-	return lab.Safe
+	return bothHold(b, []bool{believes, has}, believes, has)
 }

@@ -3,7 +3,6 @@ package scenario
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -65,10 +64,7 @@ type jsonLock struct {
 func (l jsonLock) lock(lease time.Duration) bool {
 	value, err := json.Marshal(holder{l.owner, 1})
 	l.b.Must("JSON", err)
-	ok, err := l.b.Redis().SetNX(l.b.Ctx, l.b.SKU, value, lease).Result()
-	l.b.Must("SET NX", err)
-	l.b.Statement(l.who, "redis", fmt.Sprintf("SET NX: %t", ok))
-	return ok
+	return (&naiveLock{l.b, l.who, l.b.Redis(), l.b.SKU, string(value), lease}).takes()
 }
 
 func (l jsonLock) get() (h holder) {

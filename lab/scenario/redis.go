@@ -94,6 +94,15 @@ func (l *naiveLock) unlock(ctx context.Context) error {
 	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Err()
 }
 
+// bothHold records whether A and B have one lock at once. If they do, both sell. value is that of the evidence.
+func bothHold(b *lab.Testbed, value any, first, second bool) lab.Outcome {
+	b.Evidence(lab.Hold, value, "both-hold", "a", first, "b", second)
+	if first && second {
+		return bothSell(b, "A", "B")
+	}
+	return lab.Safe
+}
+
 // bothSell makes two holders of one lock sell the last unit: read, read, write, write.
 func bothSell(b *lab.Testbed, one, other string) lab.Outcome {
 	c, stock := b.Redis(), b.SKU+"-stock"

@@ -92,9 +92,5 @@ func slowNaive(b *lab.Testbed, n *nodes) lab.Outcome {
 	b.Must("A asks", a.err)
 	ok, err := second.try(b.Ctx)
 	b.Must("B asks", err)
-	b.Evidence(lab.Hold, []bool{a.ok, ok}, "both-hold", "a", a.ok, "b", ok)
-	if a.ok && ok {
-		return bothSell(b, "A", "B")
-	}
-	return lab.Safe
+	return bothHold(b, []bool{a.ok, ok}, a.ok, ok)
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
@@ -135,6 +136,25 @@ func on(store string, cases []lab.Case) []lab.Case {
 		}
 	}
 	return cases
+}
+
+// byHand returns a case of the lab's own code.
+func byHand(name string, want lab.Outcome, variant string) lab.Case {
+	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: want}}
+}
+
+// within returns the case of a strategy that delays others for at most d, and byHandWithin of the lab's own code.
+func within(d time.Duration, strategy, variant string) lab.Case {
+	return lab.Case{Strategy: strategy, Variant: variant, Want: lab.Forecast{Outcome: lab.Delays, Within: d}}
+}
+
+func byHandWithin(d time.Duration, name, variant string) lab.Case {
+	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: lab.Delays, Within: d}}
+}
+
+// onBoth returns the cases of a strategy on Redis and on MySQL.
+func onBoth(o lab.Outcome, variant, strategy string) []lab.Case {
+	return append(on("redis", lab.Stated(o, variant, strategy)), on("mysql", lab.Stated(o, variant, strategy))...)
 }
 
 // seenAsking calls begin, and returns when a request for the lock has passed p.

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"fmt"
-
 	"github.com/google/uuid"
 
 	"example.com/stock/lab"
@@ -25,10 +23,7 @@ func threadID() lab.Scenario {
 				first, second = uuid.NewString()+":"+thread, uuid.NewString()+":"+thread
 			}
 			enters := func(who, id string) bool {
-				ok, err := b.Redis().SetNX(b.Ctx, b.SKU, id, longLease).Result()
-				b.Must("SET NX", err)
-				b.Statement(who, "redis", fmt.Sprintf("SET NX: %t", ok))
-				if ok {
+				if (&naiveLock{b, who, b.Redis(), b.SKU, id, longLease}).takes() {
 					return true
 				}
 				holder, err := b.Redis().Get(b.Ctx, b.SKU).Result()
@@ -39,12 +34,7 @@ func threadID() lab.Scenario {
 				return holder == id // re-entry
 			}
 			b.Require(enters("A", first), "A gets the lock")
-			inside := enters("B", second)
-			b.Evidence(lab.Hold, nil, "both-hold", "a", true, "b", inside)
-			if inside {
-				return bothSell(b, "A", "B")
-			}
-			return lab.Safe
+			return bothHold(b, nil, true, enters("B", second))
 		},
 	}
 }

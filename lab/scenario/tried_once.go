@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
@@ -13,14 +14,11 @@ func triedOnce() lab.Scenario {
 	return lab.Scenario{
 		Name: "tried-once", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
-		Cases: []lab.Case{
-			{Strategy: "redis-setnx", Variant: "the-first-is-slow", Want: lab.Forecast{Outcome: lab.Busy}},
-			{Strategy: "redis-setnx", Variant: "each-ends-before-the-next", Want: lab.Forecast{Outcome: lab.Safe}},
-			{
-				Strategy: "redis-setnx", Variant: "the-first-is-slow-the-others-wait",
-				Want: lab.Forecast{Outcome: lab.Safe},
-			},
-		},
+		Cases: slices.Concat(
+			lab.Stated(lab.Busy, "the-first-is-slow", "redis-setnx"),
+			lab.Stated(lab.Safe, "each-ends-before-the-next", "redis-setnx"),
+			lab.Stated(lab.Safe, "the-first-is-slow-the-others-wait", "redis-setnx"),
+		),
 		Run: func(b *lab.Testbed) lab.Outcome {
 			const requests, units = 30, 100
 			apps := b.Apps(2)

@@ -13,11 +13,8 @@ func hungHolder() lab.Scenario {
 	return lab.Scenario{
 		Name: "watchdog-for-a-hung-holder", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
-		Cases: []lab.Case{
-			{Strategy: "redis-watchdog", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Strategy: "redis-rlock", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}}, // no budget
-			within(3*time.Second+lease, "redis-watchdog", "a-budget-of-3-s"),
-		},
+		Cases: append(lab.Stated(lab.Blocks, "no-budget", "redis-watchdog", "redis-rlock"),
+			within(3*time.Second+lease, "redis-watchdog", "a-budget-of-3-s")),
 		Run: func(b *lab.Testbed) lab.Outcome {
 			env := []string{fmt.Sprintf("STOCK_LOCK_WATCHDOG_LEASE=%v", lease)}
 			wait := 3 * lease

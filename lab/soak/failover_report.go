@@ -204,7 +204,5 @@ func (w Writer) FailOver(r *FailOverReport) {
 		return
 	}
 	w.line("outage-report.violated")
-	for _, text := range violations {
-		fmt.Fprintf(w, "  %s\n", text.In(w.Lang))
-	}
+	w.list(violations)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func plan(seed uint64, length time.Duration) []Step {
-	return Random{Seed: seed, For: length}.Plan()
+	return Random{Seed: seed, For: length, Instances: Instances}.Plan()
 }
 
 // The faults, their targets, times and parameters follow from the seed alone: the first steps of one seed are

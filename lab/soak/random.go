@@ -20,32 +20,24 @@ type Random struct {
 	Options
 	For       time.Duration // duration, without the last fault, the recovery and the verdict
 	Seed      uint64
-	Instances int // 0: 3
+	Instances int
 }
 
-// Instances is the default of Random.
+// Instances is the usual number of Random.Instances.
 const Instances = 3
 
 // within is the time for recovery after the last fault.
 const within = 15 * time.Second
 
-func (o Random) complete() Random {
-	if o.Instances == 0 {
-		o.Instances = Instances
-	}
-	return o
-}
-
 // Plan returns the faults of Run: see NewPlan.
 func (o Random) Plan() []Step {
-	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
+	return NewPlan(o.Seed, o.For, instanceNames(o.Instances), serverNames())
 }
 
 // Run carries the plan out. When ctx ends, Run ends the faults and judges the sales so far. An error, such as a
 // MissingError or a server that does not start, means that there is no verdict. Lost stock is not an error; see
 // Report.Violations.
 func (o Random) Run(ctx context.Context) (report Report, err error) {
-	o = o.complete()
 	site, err := openSite(ctx, o)
 	if err != nil {
 		return report, err

@@ -204,7 +204,11 @@ func (w Writer) Report(r *Report) {
 		return
 	}
 	w.line("report.violated", "seed", r.Seed)
-	for _, text := range violations {
+	w.list(violations)
+}
+
+func (w Writer) list(texts []words.Text) {
+	for _, text := range texts {
 		fmt.Fprintf(w, "  %s\n", text.In(w.Lang))
 	}
 }

@@ -119,47 +119,37 @@ func openSite(ctx context.Context, o Random) (s *site, err error) {
 		return nil, &MissingError{name, reason}
 	}
 	for range o.Instances {
-		if err := s.openDemo(ctx); err != nil {
+		serve := func(l stack.Link) ([]*server.Server, error) { return s.serve(ctx, 1, s.stack.EnvVia(l)...) }
+		if err := s.open(serve, s.sellAt); err != nil {
 			return nil, err
 		}
 	}
+	mysql := s.stack.Server(string(server.MySQL))
 	for range shops {
-		if err := s.openOrders(ctx); err != nil {
+		serve := func(l stack.Link) ([]*server.Server, error) {
+			return s.serveOrders(ctx, 1,
+				"ORDERS_MYSQL_DSN="+stack.OrdersDSN(stack.Through(l[server.MySQL], mysql)),
+				"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+l[server.Redis].Addr())
+		}
+		if err := s.open(serve, s.orderAt); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.ready(ctx)
 }
 
-// openDemo starts an instance of the demonstration.
-func (s *site) openDemo(ctx context.Context) error {
+// open opens a link, and starts an instance on it, for the customers of buyAt.
+func (s *site) open(serve func(stack.Link) ([]*server.Server, error), buyAt func(*server.Server) error) error {
 	link, err := stack.OpenLink(s.stack.Stack)
 	if err != nil {
 		return err
 	}
-	started, err := s.serve(ctx, 1, s.stack.EnvVia(link)...)
+	started, err := serve(link)
 	if err != nil {
 		return errors.Join(err, link.Close())
 	}
 	s.links[started[0].Name] = link
-	return s.sellAt(started[0])
-}
-
-// openOrders starts an instance of the order service.
-func (s *site) openOrders(ctx context.Context) error {
-	link, err := stack.OpenLink(s.stack.Stack)
-	if err != nil {
-		return err
-	}
-	mysql := s.stack.Server(string(server.MySQL))
-	started, err := s.serveOrders(ctx, 1,
-		"ORDERS_MYSQL_DSN="+stack.OrdersDSN(stack.Through(link[server.MySQL], mysql)),
-		"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+link[server.Redis].Addr())
-	if err != nil {
-		return errors.Join(err, link.Close())
-	}
-	s.links[started[0].Name] = link
-	return s.orderAt(started[0])
+	return buyAt(started[0])
 }
 
 // begin starts fault x, and returns the function that ends it.

@@ -16,11 +16,7 @@ import (
 // How soon it is healthy depends on the load of the computer.
 func soakOnce(ctx context.Context, t *testing.T, o Random) Report {
 	t.Helper()
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Binary, o.Parent = path, t.TempDir()
+	o.Binary, o.Parent = program.Path(t), t.TempDir()
 	var said bytes.Buffer
 	tell := o.Say
 	o.Say = func(at time.Duration, text words.Text) {
@@ -61,7 +57,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	report := soakOnce(t.Context(), t, Random{For: 18 * time.Second, Seed: 6})
+	report := soakOnce(t.Context(), t, Random{For: 18 * time.Second, Seed: 6, Instances: Instances})
 	if report.Interrupted {
 		t.Error("it says that it was interrupted")
 	}

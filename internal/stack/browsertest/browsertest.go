@@ -59,7 +59,7 @@ func Open(t *testing.T) context.Context {
 	return alone.Open(t)
 }
 
-// Open returns a tab for this test alone, which ends with the test, or after four minutes. Storage and cookies are not
+// Open returns a tab for this test alone, which ends with the test, or after tabBound. Storage and cookies are not
 // shared. If no browser is installed, the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the environment
 // it fails.
 func (s *Shared) Open(t *testing.T) context.Context {

@@ -24,9 +24,13 @@ type Program struct {
 }
 
 // Path builds the program once, and returns its path.
-func (p *Program) Path() (string, error) {
+func (p *Program) Path(t testing.TB) string {
+	t.Helper()
 	p.once.Do(func() { p.path, p.err = build(p.Plain || testing.Short()) })
-	return p.path, p.err
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	return p.path
 }
 
 // build returns the program in the build cache, where the go command keeps what "go run" links. So only the first

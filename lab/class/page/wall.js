@@ -243,7 +243,7 @@ function build() {
   at('b-qr').hidden = !about.join
   if (about.join) {
     at('qr-url').textContent = about.join
-    at('qr-picture').src = 'api/join.svg'
+    at('qr-picture').src = 'api/join.png'
     at('qr-picture').alt = about.join
   }
 }
