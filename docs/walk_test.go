@@ -38,7 +38,7 @@ func TestWalksCrossWhatTheyName(t *testing.T) {
 	}{
 		{"zk-sequential", "/deduct_stock_zk", "handler.sell"},
 		{"atomic", "/deduct_stock_atomic", "handler.sell"},
-		{"merged", "/deduct_stock_merged", "Queue.run"}, // the goroutine that sells a batch
+		{"merged", "/deduct_stock_merged", "Queues.run"}, // the goroutine that sells a batch
 	} {
 		t.Run(row.strategy, func(t *testing.T) {
 			crossed := sellBy(t, row.strategy, row.endpoint)
