@@ -22,8 +22,8 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 	for _, full := range []string{"yes", "no"} {
 		t.Run("full coverage "+full, func(t *testing.T) {
 			for _, node := range c.Nodes {
-				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
-				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
+				tell(t, node.Addr, "CONFIG SET cluster-require-full-coverage "+full)
+				tell(t, node.Addr, "CONFIG SET cluster-node-timeout 1000")
 			}
 			url := "redis://" + c.Addrs()[0] + "?addr=" + strings.Join(c.Addrs(), "&addr=")
 			i := begin(t, backends("--redis-url="+url, "--redis-timeout=5s")...)
@@ -99,11 +99,16 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 	}
 }
 
-func setRedis(t *testing.T, addr, key, value string) {
+// tell sends a command to a Redis.
+func tell(t *testing.T, addr, command string) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	if err := client.ConfigSet(t.Context(), key, value).Err(); err != nil {
-		t.Fatal(err)
+	var words []any
+	for _, word := range strings.Fields(command) {
+		words = append(words, word)
+	}
+	if err := client.Do(t.Context(), words...).Err(); err != nil {
+		t.Fatalf("%s: %v", command, err)
 	}
 }
