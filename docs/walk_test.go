@@ -108,7 +108,7 @@ func sellBy(t *testing.T, name, endpoint string) (crossed []step) {
 		DefaultStore: "fake", Wait: time.Minute, Work: time.Minute,
 	})
 	h := handler.New(handler.Config{
-		Seller: sells, Strategies: []handler.Strategy{{Name: name, Endpoint: endpoint}}, DefaultSKU: "stock",
+		Service: sells, Strategies: []handler.Strategy{{Name: name, Endpoint: endpoint}}, DefaultSKU: "stock",
 		Meter: noMeter{}, Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
 	})
 	reply := httptest.NewRecorder()
