@@ -25,6 +25,7 @@ var settling = []clause{
 	{"settle-written", "An order that was written is found as it was given, in this epoch or before.", settleWritten},
 	{"settle-absent", "An order that was settled as absent is never written, and is never counted.", settleAbsent},
 	{"settle-epochs", "That holds after the stock was set anew, also for sales that name no epoch.", settleEpochs},
+	{"settle-segment", "It holds for sales from segments.", settleSegment},
 	{"settle-pages", "An order is found among thousands.", settlePages},
 	{"settle-unknown", "It makes no SKU, and takes ids of the service's form only.", settleUnknown},
 	{"settle-old", "Of an order so old that it may have been removed nothing is said; none can be written.", settleOld},
@@ -110,6 +111,22 @@ func settleEpochs(t *testing.T, s shop, sku service.SKU) {
 		refused(t, s, sku, service.ErrSettled, func() error { _, err := s.Deduct(short(t), o); return err })
 	}
 	wantAbsent(t, s, sku, o.ID)
+}
+
+func settleSegment(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	refill(t, s, sku, 3, 10)
+	all := parts(t, s, sku)
+	there, gone := fromSegment(all, 3), fromSegment(all, 3)
+	there.ID, gone.ID = newID(), newID()
+	wantAbsent(t, s, sku, gone.ID)
+	refused(t, s, sku, service.ErrSettled, func() error { return s.Swap(short(t), gone) })
+	if err := s.Swap(short(t), there); err != nil {
+		t.Fatal(err)
+	}
+	wantWritten(t, s, there)
+	parts(t, s, sku)
+	balanced(t, s, sku, 1)
 }
 
 func settlePages(t *testing.T, s shop, sku service.SKU) {
