@@ -96,8 +96,11 @@ func documentedUser(t *testing.T, lone *breakable) {
 
 	logDenied()
 	logDenied = func() {} // what follows is denied
-	intruder := redis.NewClient(&redis.Options{Addr: addrs[0], Username: "stock", Password: password})
-	defer intruder.Close()
+	hasNoMoreRights(t, redis.NewClient(&redis.Options{Addr: addrs[0], Username: "stock", Password: password}))
+}
+
+func hasNoMoreRights(t *testing.T, user *redis.Client) {
+	defer user.Close()
 	for _, command := range [][]any{
 		{"FLUSHALL"},
 		{"KEYS", "*"},
@@ -105,7 +108,7 @@ func documentedUser(t *testing.T, lone *breakable) {
 		{"PUBLISH", "other", "x"},
 		{"EVAL", "return redis.call('GET', 'other:app')", "0"},
 	} {
-		err := intruder.Do(t.Context(), command...).Err()
+		err := user.Do(t.Context(), command...).Err()
 		if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
 			t.Errorf("%v: %v, want that it is not permitted", command, err)
 		}

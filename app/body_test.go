@@ -66,7 +66,9 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	const length, chunked = "Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"
-	admin := "Authorization: Bearer " + token + "\r\n"
+	const host, admin = " HTTP/1.1\r\nHost: stock\r\n", "Authorization: Bearer " + token + "\r\n"
+	const enormous = "Content-Length: 10000000000\r\nExpect: 100-continue\r\n"
+	kilobyte := "400\r\n" + strings.Repeat(" ", 1024) + "\r\n"
 	for _, row := range []struct {
 		name, line, header string
 		body               string        // sent with the header
@@ -81,21 +83,11 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		{"a byte a second", "POST /deduct_stock", length, "", " ", time.Second, 408},
 		{"a slow chunk", "POST /deduct_stock", chunked, "5\r\n", " ", 2 * time.Second, 408},
 		{"chunks without end, slowly", "POST /deduct_stock", chunked, "", "1\r\n \r\n", 200 * time.Millisecond, 408},
-		{"chunks without end, fast", "POST /deduct_stock", chunked, "", "400\r\n" + strings.Repeat(" ",
-			1024) + "\r\n", time.Microsecond, 413},
-		{
-			"expect 10 GB", "POST /deduct_stock", "Content-Length: 10000000000\r\nExpect: 100-continue\r\n", "", "", 0,
-			413,
-		},
-		{
-			"pipelined", "POST /deduct_stock", "Content-Length: 1000\r\n", "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\n",
-			"", 0, 408,
-		},
+		{"chunks without end, fast", "POST /deduct_stock", chunked, "", kilobyte, time.Microsecond, 413},
+		{"expect 10 GB", "POST /deduct_stock", enormous, "", "", 0, 413},
+		{"pipelined", "POST /deduct_stock", "Content-Length: 1000\r\n", "GET /livez" + host + "\r\n", "", 0, 408},
 	} {
-		c := i.dial(
-			t,
-			row.line+" HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+row.header+"\r\n"+row.body,
-		)
+		c := i.dial(t, row.line+host+"Content-Type: application/json\r\n"+row.header+"\r\n"+row.body)
 		all.Go(func() { // not t.Parallel, which runs as many at a time as there are processors
 			if row.every > 0 {
 				defer trickle(c, row.part, row.every)()
@@ -112,10 +104,8 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 			}
 			body, err := io.ReadAll(r.Body)
 			if err != nil || r.StatusCode != row.status || !r.Close || !json.Valid(body) {
-				t.Errorf(
-					"%s: %d %s, %v, closed: %v; want %d and that it is closed", row.name, r.StatusCode, body,
-					err, r.Close, row.status,
-				)
+				t.Errorf("%s: %d %s, %v, closed: %v; want %d and that it is closed",
+					row.name, r.StatusCode, body, err, r.Close, row.status)
 			}
 			if rest, err := io.ReadAll(in); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s: after the reply %q, %v; want the end of the connection", row.name, rest, err)
@@ -141,10 +131,8 @@ func TestShutdownDoesNotWaitForBodies(t *testing.T) {
 	}
 	operators := &instance{url: i.admin}
 	for n := range 8 {
-		operators.dial(
-			t,
-			[]string{"", "GET /met", "GET /metrics HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n"}[n%3],
-		)
+		operators.dial(t,
+			[]string{"", "GET /met", "GET /metrics HTTP/1.1\r\nHost: stock\r\nContent-Length: 10\r\n\r\n"}[n%3])
 	}
 	for range 5 {
 		c := i.dial(t, "")

@@ -15,8 +15,7 @@ func (a *App) http(draining func() bool) handler.Config {
 		readyStore = "" // readiness does not wait for a store that is not configured
 	}
 	c := handler.Config{
-		Seller: a.service, Inventory: a.service, Locks: a.service,
-		Strategies: a.strategies, DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)),
+		Service: a.service, Strategies: a.strategies, DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)),
 		Store: a.cfg.Store, ReadyStore: readyStore,
 		Admins: handler.NewTokens(a.cfg.AdminToken), Lab: a.cfg.Lab, Pauses: &a.pauses, Steps: a.steps,
 		Instance: a.cfg.Instance, Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,

@@ -7,14 +7,14 @@ import (
 
 func (a *App) listen() (err error) {
 	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
-		return failure("listen", "why", err)
+		return phrases.Error("listen", "why", err)
 	}
 	if a.cfg.Admin.Addr == "" {
 		return nil
 	}
 	if a.operators, err = net.Listen("tcp", a.cfg.Admin.Addr); err != nil {
 		_ = a.listener.Close()
-		return failure("listen-operators", "why", err)
+		return phrases.Error("listen-operators", "why", err)
 	}
 	return nil
 }

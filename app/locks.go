@@ -54,7 +54,7 @@ func FindLock(name string) (strategy.Strategy, error) {
 		names = append(names, s.Name)
 	}
 	if _, err := strategy.Lookup(name); err == nil {
-		return strategy.Strategy{}, failure("no-lock", "name", name, "list", strings.Join(names, ", "))
+		return strategy.Strategy{}, phrases.Error("no-lock", "name", name, "list", strings.Join(names, ", "))
 	}
 	return strategy.Strategy{}, &strategy.UnknownError{Name: name, Names: names}
 }

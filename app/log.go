@@ -1,9 +1,13 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"runtime/debug"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Commit returns the revision from which this program was built.
@@ -29,4 +33,16 @@ func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 		h = slog.NewTextHandler(w, options)
 	}
 	return slog.New(h).With("instance", cfg.Instance)
+}
+
+// LogRedis logs the Redis client's messages at level debug. The client reports every refused connection; the health
+// check logs only once that a backend is down.
+//
+// The client has one logger for the whole process: call LogRedis once, before the first instance.
+func LogRedis(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
+
+type redisLog struct{ log *slog.Logger }
+
+func (r redisLog) Printf(ctx context.Context, format string, v ...any) {
+	r.log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, v...))
 }

@@ -20,7 +20,7 @@ type Migrator struct {
 // OpenMigrator connects to the database of the configuration.
 func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	if cfg.MySQL.DSN == "" {
-		return nil, failure("no-dsn")
+		return nil, phrases.Error("no-dsn")
 	}
 	m := &Migrator{app: newApp(cfg, "", slog.New(slog.DiscardHandler))}
 	steps, connections, err := m.app.migrator(ctx)
@@ -29,7 +29,7 @@ func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	}
 	m.Migrator = steps
 	if err := connections.PingContext(ctx); err != nil {
-		return nil, errors.Join(failure("no-mysql", "why", err), m.Close())
+		return nil, errors.Join(phrases.Error("no-mysql", "why", err), m.Close())
 	}
 	return m, nil
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -97,19 +96,4 @@ func standstill(t *testing.T, lone *breakable) {
 			})
 		})
 	}
-}
-
-// What /readyz says of one backend.
-func backendOf(r reply, name string) (told struct {
-	Up      bool
-	Reason  string
-	Warning string
-},
-) {
-	var all struct {
-		Backends map[string]json.RawMessage
-	}
-	_ = json.Unmarshal([]byte(r.body), &all)
-	_ = json.Unmarshal(all.Backends[name], &told)
-	return told
 }

@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,54 +33,48 @@ func (i *instance) becomes(t *testing.T, status int, words ...string) {
 
 // A store that refuses what a sale writes is not ready, for the reason that the sale is told.
 func readyIsWhatASaleNeeds(t *testing.T, lone *breakable) {
-	config := func(pairs ...string) func(*testing.T, string) {
-		return func(t *testing.T, addr string) { setRedis(t, addr, pairs[0], pairs[1]) }
-	}
-	following := func(master string) func(*testing.T, string) {
-		return func(t *testing.T, addr string) { follow(t, addr, master) }
-	}
 	addr := lone.redis.Addr
 	i := begin(t, backends("--redis-url=redis://"+addr, "--redis-timeout=5s", "--store=redis")...)
-	for _, row := range []struct {
-		name, problem, reason string
-		begin, end            func(t *testing.T, addr string)
-	}{
-		{"full", "store_full", "out of memory", config("maxmemory", "1mb"), config("maxmemory", "0")},
+	for _, row := range []struct{ name, problem, reason, begin, end string }{
+		{"full", "store_full", "out of memory", "CONFIG SET maxmemory 1mb", "CONFIG SET maxmemory 0"},
 		{
-			"alone", "backend_down", "fewer replicas", config("min-replicas-to-write", "1"),
-			config("min-replicas-to-write", "0"),
+			"alone", "backend_down", "fewer replicas", "CONFIG SET min-replicas-to-write 1",
+			"CONFIG SET min-replicas-to-write 0",
 		},
-		{"replica", "backend_down", "read-only replica", following("127.0.0.1:1"), following("")},
-		{"unsaved", "backend_down", "cannot save", failSave, saveAgain},
-		{"scriptless", "backend_down", "lacks a permission", acl("-eval", "-evalsha"), acl("+eval", "+evalsha")},
+		{"replica", "backend_down", "read-only replica", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
+		{
+			"scriptless", "backend_down", "lacks a permission", "ACL SETUSER default -eval -evalsha",
+			"ACL SETUSER default +eval +evalsha",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			i.sells(t, row.name, row.reason, row.problem, func() { row.begin(t, addr) }, func() { row.end(t, addr) })
+			i.sells(t, row.name, row.reason, row.problem,
+				func() { tell(t, addr, row.begin) }, func() { tell(t, addr, row.end) })
 		})
 	}
+	t.Run("unsaved", func(t *testing.T) {
+		i.sells(t, "unsaved", "cannot save", "backend_down",
+			func() { failSave(t, addr) }, func() { saveAgain(t, addr) })
+	})
 	// One that evicts is used, and named.
 	if r := i.ask(http.MethodGet, "/readyz"); strings.Contains(r.body, "evicts") {
 		t.Errorf("noeviction: %s", r.body)
 	}
-	setRedis(t, addr, "maxmemory-policy", "volatile-lru")
+	tell(t, addr, "CONFIG SET maxmemory-policy volatile-lru")
 	i.becomes(t, http.StatusOK, `"ready"`, "evicts", "volatile-lru")
 	if r := i.must(t, http.MethodGet, "/v1/strategies", 200); !strings.Contains(r.body, "volatile-lru") {
 		t.Errorf("%s, want the warning", r.body)
 	}
 	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
-	setRedis(t, addr, "maxmemory-policy", "noeviction")
+	tell(t, addr, "CONFIG SET maxmemory-policy noeviction")
 }
 
 // The same of MySQL. A right that only the update of the stock needs is missed by the probe, also while nobody buys.
 func readyIsWhatASaleInMySQLNeeds(t *testing.T, lone *breakable) {
-	db, clerk := clerkOf(t, lone.dsn)
-	run := func(statements ...string) {
-		for _, statement := range statements {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	root := openRoot(t, lone.dsn, // read_only does not bind root
+		"CREATE OR REPLACE USER clerk@'127.0.0.1'", "GRANT ALL ON stock.* TO clerk@'127.0.0.1'")
+	run := func(statements ...string) { exec(t, root, statements...) }
+	clerk := strings.Replace(lone.dsn, "root@", "clerk@", 1)
 	i := begin(t, backends("--mysql-dsn="+clerk, "--store=mysql")...)
 	i.sells(t, "mysql", "read-only", "backend_down",
 		func() { run("SET GLOBAL read_only = 1") }, func() { run("SET GLOBAL read_only = 0") })
@@ -135,7 +127,9 @@ func failSave(t *testing.T, addr string) {
 	if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	setRedis(t, addr, "save", "3600 1000000") // writes are refused only if Redis is to save by itself
+	if err := c.ConfigSet(t.Context(), "save", "3600 1000000").Err(); err != nil { // else writes are not refused
+		t.Fatal(err)
+	}
 	saved(t, c, "err")
 }
 
@@ -157,36 +151,6 @@ func saved(t *testing.T, c *redis.Client, result string) {
 		info := c.Info(t.Context(), "persistence").Val()
 		return strings.Contains(info, "rdb_last_bgsave_status:"+result), info
 	})
-}
-
-// acl changes the rights of all users.
-func acl(rules ...any) func(*testing.T, string) {
-	return func(t *testing.T, addr string) {
-		t.Helper()
-		c := redis.NewClient(&redis.Options{Addr: addr})
-		defer c.Close()
-		if err := c.Do(t.Context(), append([]any{"ACL", "SETUSER", "default"}, rules...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// clerkOf makes a user whom read_only binds.
-func clerkOf(t *testing.T, dsn string) (root *sql.DB, clerk string) {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	for _, statement := range []string{
-		"CREATE OR REPLACE USER clerk@'127.0.0.1'", "GRANT ALL ON stock.* TO clerk@'127.0.0.1'",
-	} {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return db, strings.Replace(dsn, "root@", "clerk@", 1)
 }
 
 // sells wants an instance to sell and be ready, to do neither between begin and end, and then to do both again.
@@ -246,20 +210,6 @@ func TestAPoolThatCannotConnectIsAnOutage(t *testing.T) {
 	check := through(func(context.Context) error { return nil }, []redis.UniversalClient{client})
 	if err := check(t.Context()); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("%v, want down", err)
-	}
-}
-
-// follow makes a Redis a replica of master, or with "" a master.
-func follow(t *testing.T, addr, master string) {
-	t.Helper()
-	host, port := "NO", "ONE"
-	if master != "" {
-		host, port, _ = net.SplitHostPort(master)
-	}
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer c.Close()
-	if err := c.ReplicaOf(t.Context(), host, port).Err(); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"io"
@@ -374,12 +373,7 @@ func TestAbsentBackends(t *testing.T) {
 func TestServeWhileAnotherMigrates(t *testing.T) {
 	t.Parallel()
 	dsn := servers.MariaDB(t)
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	conn, err := db.Conn(t.Context())
+	conn, err := openRoot(t, dsn).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func redisOverTLS(t *testing.T, lone *breakable) {
 	ours, theirs := lone.ca, servertest.NewCA(t, "theirs")
 	member := ours.Issue(t, "member")
 	redis := lone.redis
-	setRedis(t, redis.Addr, "tls-auth-clients", "yes")
+	tell(t, redis.Addr, "CONFIG SET tls-auth-clients yes")
 	misnamed := strings.Replace(lone.secure, "127.0.0.1", "localhost", 1)
 	with := func(addr string, pairs ...string) []string {
 		return append(tlsArgs(pairs...), "--redis-url=rediss://"+addr, "--redis-timeout=500ms")

@@ -14,9 +14,6 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// failure returns a text of the catalogue as an error.
-func failure(key string, pairs ...any) error { return phrases.Error(key, pairs...) }
-
 // Said returns the text of an error of the service or of a lock, in both languages. ok is false for any other error.
 func Said(err error) (text words.Text, ok bool) { return handler.Said(err) }
 

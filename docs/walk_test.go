@@ -38,7 +38,7 @@ func TestWalksCrossWhatTheyName(t *testing.T) {
 	}{
 		{"zk-sequential", "/deduct_stock_zk", "handler.sell"},
 		{"atomic", "/deduct_stock_atomic", "handler.sell"},
-		{"merged", "/deduct_stock_merged", "Queue.run"}, // the goroutine that sells a batch
+		{"merged", "/deduct_stock_merged", "Queues.run"}, // the goroutine that sells a batch
 	} {
 		t.Run(row.strategy, func(t *testing.T) {
 			crossed := sellBy(t, row.strategy, row.endpoint)
@@ -108,7 +108,7 @@ func sellBy(t *testing.T, name, endpoint string) (crossed []step) {
 		DefaultStore: "fake", Wait: time.Minute, Work: time.Minute,
 	})
 	h := handler.New(handler.Config{
-		Seller: sells, Strategies: []handler.Strategy{{Name: name, Endpoint: endpoint}}, DefaultSKU: "stock",
+		Service: sells, Strategies: []handler.Strategy{{Name: name, Endpoint: endpoint}}, DefaultSKU: "stock",
 		Meter: noMeter{}, Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
 	})
 	reply := httptest.NewRecorder()

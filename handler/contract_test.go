@@ -115,7 +115,7 @@ func config(d *fakeService, change func(*handler.Config)) handler.Config {
 	m := metrics.New("test", "app-1")
 	up := backend{name: "redis"}
 	c := handler.Config{
-		Seller: d, Inventory: d, Locks: d, DefaultSKU: "stock", Store: "redis",
+		Service: d, DefaultSKU: "stock", Store: "redis",
 		Strategies: []handler.Strategy{{
 			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
 			Stores:     []handler.Store{{Name: "redis", Backend: up}},

@@ -73,7 +73,7 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 		return err
 	}
 	req.Key = key
-	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
+	receipt, err := h.Service.Deduct(c.Request.Context(), req)
 	switch {
 	case errors.Is(err, service.ErrUnknownStrategy): // a name from outside must not become a metric label
 		return err

@@ -15,19 +15,17 @@ import (
 	"example.com/stock/service"
 )
 
-// A Seller deducts stock.
-type Seller interface {
+// A Service has the use cases; see [service.Service]. An empty store means the default one.
+type Service interface {
 	Deduct(context.Context, service.Request) (service.Receipt, error)
-}
-
-// An Inventory shows and sets stock. An empty store means the default one.
-type Inventory interface {
 	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
 	SetStockIf(
 		ctx context.Context, store string, sku service.SKU, quantity int64, c service.Condition,
 	) (service.Stock, error)
 	Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error)
 	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
+	Lock(ctx context.Context, strategy, key string) (service.Locked, error)
+	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
 }
 
 // A Strategy holds what the routes and GET /v1/strategies need of one strategy.
@@ -66,9 +64,7 @@ type Meter interface {
 
 // Config holds what New and NewAdmin need.
 type Config struct {
-	Seller    Seller
-	Inventory Inventory
-	Locks     Locks
+	Service Service
 
 	Strategies []Strategy
 	DefaultSKU service.SKU // of requests that name none
@@ -77,9 +73,9 @@ type Config struct {
 	Backends   []Backend
 
 	Admins Tokens
-	Lab    bool   // the admin may send the lab's parameters
-	Pauses Pauses // of lab mode
-	Steps  Steps  // of lab mode
+	Lab    bool           // the admin may send the lab's parameters
+	Pauses Pauses         // of lab mode
+	Steps  *service.Steps // of lab mode
 
 	Instance string
 	Version  Version

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -10,14 +9,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/service"
 )
-
-// Locks shows the holder of a lock and its waiters, and evicts the holder.
-type Locks interface {
-	Lock(ctx context.Context, strategy, key string) (service.Locked, error)
-	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
-}
 
 type lockReply struct {
 	Strategy string         `json:"strategy"`
@@ -59,7 +51,7 @@ type evictionReply struct {
 
 func (h *handler) getLock(c *gin.Context) error {
 	strategy, key := c.Param("strategy"), c.Param("key")
-	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
+	s, err := h.Service.Lock(c.Request.Context(), strategy, key)
 	if err != nil {
 		return err
 	}
@@ -88,7 +80,7 @@ func stateOf(s lock.State) stateReply {
 
 func (h *handler) deleteLock(c *gin.Context) error {
 	strategy, key := c.Param("strategy"), c.Param("key")
-	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
+	e, err := h.Service.Evict(c.Request.Context(), strategy, key)
 	if err != nil {
 		return err
 	}

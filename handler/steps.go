@@ -13,12 +13,6 @@ import (
 	"example.com/stock/service"
 )
 
-// Steps returns the latest steps of this instance's sales; see [service.Steps].
-type Steps interface {
-	After(number uint64) (steps []service.Step, dropped uint64, more <-chan struct{})
-	Last() uint64
-}
-
 // A stream sends a comment every stepsAlive, and checks every stepsLook whether the instance is stopping.
 const (
 	stepsAlive = 15 * time.Second

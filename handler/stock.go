@@ -58,7 +58,7 @@ func (h *handler) getStock(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	stock, err := h.Inventory.Stock(c.Request.Context(), f["store"], sku)
+	stock, err := h.Service.Stock(c.Request.Context(), f["store"], sku)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (h *handler) putStock(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	stock, err := h.Inventory.SetStockIf(c.Request.Context(), f["store"], sku, quantity, only)
+	stock, err := h.Service.SetStockIf(c.Request.Context(), f["store"], sku, quantity, only)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (h *handler) getOrders(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	page, err := h.Inventory.Orders(c.Request.Context(), f["store"], sku, f["cursor"], int(limit))
+	page, err := h.Service.Orders(c.Request.Context(), f["store"], sku, f["cursor"], int(limit))
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (h *handler) settleOrder(c *gin.Context) error {
 		return err
 	}
 	id, store := c.Param("order_id"), f["store"]
-	s, err := h.Inventory.Settle(c.Request.Context(), store, sku, id)
+	s, err := h.Service.Settle(c.Request.Context(), store, sku, id)
 	if err != nil {
 		return err
 	}

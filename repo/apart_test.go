@@ -9,6 +9,7 @@ import (
 
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
+	"example.com/stock/repo/repotest"
 )
 
 // An ALTER TABLE aborts a transaction of a Galera node between two of its statements, even if the node is alone. If
@@ -19,24 +20,16 @@ func TestAGaleraNodeGetsStatementsApart(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	db, err := repo.OpenMySQL(servertest.Galera(t, 1).Nodes[0].URL, repo.Pool{Open: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := db.DB()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	db := repotest.OpenMySQL(t, servertest.Galera(t, 1).Nodes[0].URL)
 	do := func(statement string) {
 		t.Helper()
-		if _, err := pool.ExecContext(t.Context(), statement); err != nil {
+		if err := db.Exec(statement).Error; err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
 	number := func(query string) (n int) {
 		t.Helper()
-		if err := pool.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		if err := db.Raw(query).Scan(&n).Error; err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
 		return n

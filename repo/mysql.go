@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,9 +59,16 @@ func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) 
 
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
-// Enter waits until the queue admits an operation.
-func (m *MySQL) Enter(ctx context.Context, doing string) (leave func(), err error) {
-	return enterInTime(ctx, m.queue, doing)
+// Ask enters the queue, calls do with a handle for statements outside of a transaction, and converts its error.
+func (m *MySQL) Ask(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+	leave, err := m.queue.Enter(ctx, doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = Explain(ctx, doing, do(m.On(ctx)))
+	m.CountAnswer(err)
+	return err
 }
 
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
@@ -217,18 +225,19 @@ func Discard(tx *gorm.DB) {
 // drop closes conn instead of returning it to the pool, where its next user would inherit our transaction or lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }
 
+// refusals are the errors by which this service, and not the server, refuses an operation.
+var refusals = []error{
+	ErrChanged, ErrNothing, service.ErrConflict, service.ErrUnknownSKU, service.ErrStockReset, service.ErrGuarded,
+	service.ErrStaleFence, service.ErrSoldOut, service.ErrSettled, service.ErrUndecided, service.ErrTooOld,
+	service.ErrKeyTaken, service.ErrKeyReused, service.ErrPrecondition,
+}
+
 // Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
-	switch {
-	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing),
-		errors.Is(err, service.ErrConflict),
-		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
-		errors.Is(err, service.ErrGuarded),
-		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),
-		errors.Is(err, service.ErrKeyTaken), errors.Is(err, service.ErrPrecondition):
+	if _, invalid := errors.AsType[*service.InvalidError](err); invalid || err == nil {
 		return false
 	}
-	return true
+	return !slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
 // Explain returns a refusal unchanged, and converts a fault with [MySQLFault].

@@ -35,29 +35,25 @@ func NewQueue(in, waiting int) *Queue {
 // NoLimit admits or lets wait any number of operations.
 const NoLimit = math.MaxInt
 
-// Enter waits until the operation is admitted, or until ctx ends. The caller must call leave once.
+// Enter waits until the operation is admitted, but for at most half of the time that ctx has left: the other half is
+// for the server. If the operation has not begun (see service.Begin), the end of the sale's wait also ends this one.
+// The caller must call leave once.
 //
-// Errors: lock.ErrOverloaded if there was no room to wait, or if the deadline of ctx passed; otherwise the cause of
-// ctx. Work that has begun (see service.Begin) delays others, so it is never refused for lack of room.
-func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
-	admitted := q.tryEnter()
-	if admitted {
-		return q.leave, nil
+// Errors: lock.ErrOverloaded if there was no room to wait, or if the time has passed; lock.ErrDown if the deadline of
+// ctx had passed before; otherwise the cause of ctx. Work that has begun delays others, so it is never refused for lack
+// of room.
+func (q *Queue) Enter(ctx context.Context, doing string) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, CtxEnded(ctx, doing)
 	}
-	if err := q.wait(ctx); err != nil {
-		return nil, err
+	admitted := q.places.TryAcquire(1)
+	if !admitted {
+		if err := q.wait(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
 	}
 	q.in.Add(1)
 	return q.leave, nil
-}
-
-// tryEnter admits the operation if it need not wait.
-func (q *Queue) tryEnter() bool {
-	admitted := q.places.TryAcquire(1)
-	if admitted {
-		q.in.Add(1)
-	}
-	return admitted
 }
 
 func (q *Queue) leave() {
@@ -71,10 +67,17 @@ func (q *Queue) wait(ctx context.Context) error {
 	if waiting > q.mostWaiting && !service.Begun(ctx) {
 		return fmt.Errorf("%w: the queue is full", lock.ErrOverloaded)
 	}
-	if err := q.places.Acquire(ctx, 1); err == nil {
+	wait, done := service.Waiting(ctx)
+	defer done()
+	if deadline, ok := ctx.Deadline(); ok {
+		var stop context.CancelFunc
+		wait, stop = context.WithTimeout(wait, time.Until(deadline)/2)
+		defer stop()
+	}
+	if err := q.places.Acquire(wait, 1); err == nil {
 		return nil
 	}
-	cause := context.Cause(ctx)
+	cause := context.Cause(wait)
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: the turn did not come in time", lock.ErrOverloaded)
 	}
@@ -143,28 +146,4 @@ func (r *rowQueues) leave(sku service.SKU, q *rowQueue) {
 	if q.users == 0 {
 		delete(r.rows, sku)
 	}
-}
-
-// enterInTime is Enter, but it waits for at most half of the time that ctx has left. The other half is for the server.
-// If the operation has not begun, the end of the sale's wait also ends this one.
-func enterInTime(ctx context.Context, q *Queue, doing string) (leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, CtxEnded(ctx, doing)
-	}
-	admitted := q.tryEnter()
-	if admitted {
-		return q.leave, nil
-	}
-	wait, done := service.Waiting(ctx)
-	defer done()
-	if deadline, ok := ctx.Deadline(); ok {
-		var stop context.CancelFunc
-		wait, stop = context.WithTimeout(wait, time.Until(deadline)/2)
-		defer stop()
-	}
-	leave, err = q.Enter(wait)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return leave, nil
 }

@@ -16,7 +16,7 @@ import (
 func inQueue(t *testing.T, test func(t *testing.T, q *Queue, leave func())) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(0, 10)
-		leave, err := q.Enter(t.Context())
+		leave, err := q.Enter(t.Context(), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestWaitsInTheQueueEnd(t *testing.T) {
 		begun := make(chan error, 1)
 		other := make(chan error, 2)
 		try := func(ctx context.Context, result chan<- error) {
-			leave, err := enterInTime(ctx, q, "read")
+			leave, err := q.Enter(ctx, "read")
 			if err == nil {
 				leave()
 			}
@@ -70,7 +70,7 @@ func TestTheQueueLeavesTimeForTheServer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err := enterInTime(ctx, q, "read stock")
+		_, err := q.Enter(ctx, "read stock")
 		if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, context.DeadlineExceeded) ||
 			time.Since(began) != 5*time.Second {
 			t.Errorf("refused after %v of 10 s: %v", time.Since(began), err)

@@ -50,6 +50,23 @@ func (r *Redis) Behind(q *Queue) *Redis {
 
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
+// Ask sends a command that writes nothing. It returns redis.Nil for a reply that says that nothing is there.
+func Ask[T any](
+	ctx context.Context, r *Redis, doing, key string, send func(redis.UniversalClient) (T, error),
+) (reply T, err error) {
+	leave, err := r.queue.Enter(ctx, doing)
+	if err != nil {
+		return reply, err
+	}
+	defer leave()
+	reply, err = send(r.client)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return reply, RedisFault(ctx, doing, key, err)
+	}
+	r.CountAnswer(nil)
+	return reply, err
+}
+
 // Now returns the time of the server's clock, in Redis Cluster that of any master. It takes one round trip.
 func (r *Redis) Now(ctx context.Context) (time.Time, error) {
 	now, err := r.client.Time(ctx).Result()
@@ -57,11 +74,6 @@ func (r *Redis) Now(ctx context.Context) (time.Time, error) {
 		return now, RedisFault(ctx, "read the clock", "", err)
 	}
 	return now.UTC(), nil
-}
-
-// Enter waits until the queue admits an operation.
-func (r *Redis) Enter(ctx context.Context, doing string) (leave func(), err error) {
-	return enterInTime(ctx, r.queue, doing)
 }
 
 // The keys of a SKU's stock, of its orders, and of the ids that were settled as absent.
@@ -90,7 +102,7 @@ const (
 func (r *Redis) Run(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {
-	leave, err := r.Enter(ctx, doing)
+	leave, err := r.queue.Enter(ctx, doing)
 	if err != nil {
 		return nil, err
 	}

@@ -13,37 +13,38 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// underway counts the requests of one Service that wait or work. The zero value is ready.
-type underway struct{ requests atomic.Int64 }
+// An admission counts the requests of one Service that wait or work, and knows their idempotency keys. The zero value
+// is ready.
+type admission struct {
+	requests atomic.Int64
+	keys     sync.Map // of Key.ID
+}
 
-// enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: no limit. The limit exists
-// because a waiting request costs memory for up to MaxWait, and locks do not limit their waiters.
-func (u *underway) enter(most int) error {
-	n := u.requests.Add(1)
+// enter admits a request, unless there are more than most (0: no limit), or its key is that of a request under way. The
+// limit exists because a waiting request costs memory for up to MaxWait, and locks do not limit their waiters.
+func (a *admission) enter(key Key, most int) error {
+	n := a.requests.Add(1)
 	if most > 0 && n > int64(most) {
-		u.leave()
+		a.requests.Add(-1)
 		return fmt.Errorf("%d requests wait or work here: %w", most, lock.ErrOverloaded)
+	}
+	if key == (Key{}) {
+		return nil
+	}
+	if _, there := a.keys.LoadOrStore(key.ID, nil); there {
+		a.requests.Add(-1)
+		return ErrKeyInFlight
 	}
 	return nil
 }
 
-// leave ends the count of a request.
-func (u *underway) leave() { u.requests.Add(-1) }
-
-// underKeys are the idempotency keys of requests under way. The zero value is ready.
-type underKeys struct{ ids sync.Map }
-
-// enter returns false if a request with the key is under way. A request without a key excludes no other.
-func (u *underKeys) enter(key Key) bool {
-	if key.ID == "" {
-		return true
+// leave ends a request that was admitted.
+func (a *admission) leave(key Key) {
+	a.requests.Add(-1)
+	if key != (Key{}) {
+		a.keys.Delete(key.ID)
 	}
-	_, there := u.ids.LoadOrStore(key.ID, struct{}{})
-	return !there
 }
-
-// leave lets the next request with the key enter.
-func (u *underKeys) leave(key Key) { u.ids.Delete(key.ID) }
 
 // ready returns an error if a server that the deduction needs is down, or if the store has lost its data.
 func (d *deduction) ready(ctx context.Context) error {

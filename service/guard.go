@@ -40,10 +40,9 @@ func (s *Service) endGuard(ctx context.Context, d *deduction, refused error) boo
 	if err != nil || stock.Guard != guarded.Guard {
 		return false
 	}
-	key := stockKey{d.store.Store, d.SKU}
-	idle, _ := s.idle.get(key)
+	idle, _ := s.idle.get(d.stock)
 	if idle.tag != stock.Tag() {
-		s.idle.put(key, idleStock{stock.Tag(), time.Now()})
+		s.idle.put(d.stock, idleStock{stock.Tag(), time.Now()})
 		return false
 	}
 	if time.Since(idle.since) < GuardIdle {

@@ -66,7 +66,7 @@ type Settlement struct {
 // client calls Settle after ErrOutcomeUnknown, with the store, sku and id of the OrderError. store is required, because
 // the sale may have used another store than the default.
 //
-// Errors: those of [Settler], and InvalidError.
+// Errors: those of [Shop]'s Settle, and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
 	if store == "" {
 		return Settlement{}, Invalid("store", "missing-store")

@@ -39,7 +39,7 @@ const MaxKeyText = 255
 var (
 	// ErrKeyReused: the key was sent with another request. Nothing was written.
 	ErrKeyReused = errors.New("the idempotency key was used for another request")
-	// ErrKeyTaken is for stores: an order was written with the key. Nothing was written. See [Replayer].
+	// ErrKeyTaken is for stores: an order was written with the key. Nothing was written.
 	ErrKeyTaken = errors.New("an order was written with this idempotency key")
 )
 

@@ -73,26 +73,30 @@ type Pause struct {
 	Since     time.Time
 }
 
-// Pauses holds the sales of one instance that wait at a point. The zero value is ready.
+// Pauses holds the sales of one instance that can wait at a point. The zero value is ready.
 type Pauses struct {
 	mu       sync.Mutex
-	waiting  []*paused           // oldest first
-	underway map[*stops]struct{} // sales that can be paused; with a Watcher, all
+	underway map[*stops]struct{} // with a Watcher, all sales
 	all      Points              // where every sale waits
 }
 
-type paused struct {
-	Pause
-	release chan struct{}
+// waiting returns the sales that wait, oldest first.
+func (p *Pauses) waiting() (list []*stops) {
+	for s := range p.underway {
+		if s.release != nil {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b *stops) int { return a.Since.Compare(b.Since) })
+	return list
 }
 
 // List returns the sales that wait, oldest first.
-func (p *Pauses) List() []Pause {
+func (p *Pauses) List() (list []Pause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]Pause, len(p.waiting))
-	for i, w := range p.waiting {
-		list[i] = w.Pause
+	for _, s := range p.waiting() {
+		list = append(list, s.Pause)
 	}
 	return list
 }
@@ -102,11 +106,10 @@ func (p *Pauses) List() []Pause {
 func (p *Pauses) Release(requestID string) (Pause, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, w := range p.waiting {
-		if w.RequestID == requestID {
-			p.waiting = slices.Delete(p.waiting, i, i+1)
-			close(w.release)
-			return w.Pause, nil
+	for _, s := range p.waiting() {
+		if s.RequestID == requestID {
+			s.goOn()
+			return s.Pause, nil
 		}
 	}
 	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
@@ -116,12 +119,11 @@ func (p *Pauses) Release(requestID string) (Pause, error) {
 func (p *Pauses) ReleaseAll() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.waiting)
-	for _, w := range p.waiting {
-		close(w.release)
+	waiting := p.waiting()
+	for _, s := range waiting {
+		s.goOn()
 	}
-	p.waiting = nil
-	return n
+	return len(waiting)
 }
 
 // Hold adds points to the sales under way that have this request id. Points that a sale has passed have no effect on
@@ -132,7 +134,7 @@ func (p *Pauses) Hold(requestID string, points Points) error {
 	defer p.mu.Unlock()
 	found := false
 	for s := range p.underway {
-		if s.who.RequestID == requestID {
+		if s.RequestID == requestID {
 			s.points |= points
 			found = true
 		}
@@ -160,31 +162,15 @@ func (p *Pauses) HoldAll(points Points) {
 	}
 }
 
-// wait returns nil when w is released or after MaxPause. If ctx ends, it returns the cause.
-func (p *Pauses) wait(ctx context.Context, w *paused) error {
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.waiting = slices.DeleteFunc(p.waiting, func(other *paused) bool { return other == w })
-	}()
-	timer := time.NewTimer(MaxPause)
-	defer timer.Stop()
-	select {
-	case <-w.release:
-		return nil
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // stops holds the points where one sale waits, each once. It is nil for a sale that cannot be paused.
 type stops struct {
 	pauses *Pauses
-	points Points // guarded by pauses.mu: a sale under way may get more
-	who    Pause
 	watch  Watcher
+
+	// pauses.mu guards the rest: a sale under way may get more points.
+	Pause   // the present one or the last
+	points  Points
+	release chan struct{} // closed to let the sale continue; nil: it does not wait
 }
 
 func (s *Service) stops(req Request) *stops {
@@ -192,7 +178,8 @@ func (s *Service) stops(req Request) *stops {
 		return nil
 	}
 	own := &stops{
-		s.Pauses, req.Lab.Pause, Pause{RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU}, s.Watch,
+		pauses: s.Pauses, watch: s.Watch, points: req.Lab.Pause,
+		Pause: Pause{RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU},
 	}
 	s.Pauses.mu.Lock()
 	defer s.Pauses.mu.Unlock()
@@ -212,41 +199,57 @@ func (s *stops) end() {
 	}
 }
 
-// at waits if point is one of the sale's points. If ctx ends, or one of needs goes down, it returns the cause.
+func (s *stops) goOn() {
+	close(s.release)
+	s.release = nil
+}
+
+// at waits if point is one of the sale's points, until the sale is released or MaxPause has passed. If ctx ends, or one
+// of needs goes down, it returns the cause.
 func (s *stops) at(ctx context.Context, point Points, needs ...Dependency) error {
 	if s == nil {
 		return nil
 	}
-	w := s.enqueue(point)
-	if w == nil {
+	released := s.pause(point)
+	if released == nil {
 		return nil
 	}
 	ctx, done := While(ctx, needs...)
 	defer done()
 	s.tell(Paused, point)
 	defer s.tell(Resumed, point)
-	return s.pauses.wait(ctx, w)
+	defer func() {
+		s.pauses.mu.Lock()
+		defer s.pauses.mu.Unlock()
+		s.release = nil
+	}()
+	timer := time.NewTimer(MaxPause)
+	defer timer.Stop()
+	select {
+	case <-released:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
-// enqueue adds the sale to the waiting ones if point is one of its points. Otherwise it returns nil.
-func (s *stops) enqueue(point Points) *paused {
+// pause makes the sale one that waits, until the result is closed. If point is none of its points, it returns nil.
+func (s *stops) pause(point Points) (released <-chan struct{}) {
 	s.pauses.mu.Lock()
 	defer s.pauses.mu.Unlock()
 	if s.points&point == 0 {
 		return nil
 	}
 	s.points &^= point
-	w := &paused{s.who, make(chan struct{})}
-	w.Point, w.Since = point, time.Now()
-	s.pauses.waiting = append(s.pauses.waiting, w)
-	return w
+	s.Point, s.Since, s.release = point, time.Now(), make(chan struct{})
+	return s.release
 }
 
 func (s *stops) tell(kind StepKind, point Points) {
 	if s.watch != nil {
 		s.watch.Tell(Step{
-			At: time.Now(), Kind: kind, RequestID: s.who.RequestID, Strategy: s.who.Strategy, SKU: s.who.SKU,
-			Point: point,
+			At: time.Now(), Kind: kind, RequestID: s.RequestID, Strategy: s.Strategy, SKU: s.SKU, Point: point,
 		})
 	}
 }

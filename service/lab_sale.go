@@ -2,27 +2,10 @@ package service
 
 import (
 	"context"
-	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 )
-
-// A labSale is what the lab does to one sale. The zero value does nothing.
-type labSale struct {
-	Lab
-	stops  *stops
-	longer time.Duration // how much longer it may make the critical section
-}
-
-// heed limits the critical section. If the sale ignores the loss of its lease, neither the loss ends it nor a bound
-// that has passed while its process stood still.
-func (s *Sale) heed(ctx context.Context, bound time.Duration) (context.Context, context.CancelFunc) {
-	if s.lab.IgnoreLoss {
-		return context.WithTimeout(context.WithoutCancel(ctx), bound+MaxPause)
-	}
-	return context.WithTimeout(ctx, bound)
-}
 
 // begin is called in the critical section, before the read, unless the read acquires the lock. Without fencing, the
 // sale forgets the fence there.
@@ -30,13 +13,13 @@ func (s *Sale) begin(ctx context.Context) error {
 	if s.lab.Unfenced {
 		s.Fence = 0
 	}
-	return s.lab.stops.at(ctx, AfterLock)
+	return s.stops.at(ctx, AfterLock)
 }
 
 // think takes as long as the request says. It stands for the work of an order service between read and write: prices,
 // limits, credit.
 func (s *Sale) think(ctx context.Context) error {
-	if err := s.lab.stops.at(ctx, AfterRead); err != nil {
+	if err := s.stops.at(ctx, AfterRead); err != nil {
 		return err
 	}
 	s.tell(Thinks)
@@ -45,7 +28,7 @@ func (s *Sale) think(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.lab.stops.at(ctx, BeforeWrite); err != nil {
+	if err := s.stops.at(ctx, BeforeWrite); err != nil {
 		return err
 	}
 	s.tell(Writes)

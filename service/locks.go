@@ -16,15 +16,6 @@ import (
 // lock".
 const MaxKey = 256
 
-// A Fencer is a store whose fence can be raised without a write.
-type Fencer interface {
-	// Raise makes fence the smallest fence that a write to the segment of sku may carry, unless the store already has a
-	// larger one. It does so in one step. Segment 0 stands for the whole stock. If no strategy guards the stock,
-	// strategy guards it from then on, because fences of different strategies cannot be compared. If the segment does
-	// not exist, Raise creates it without units. It fails with a GuardError if another strategy guards the stock.
-	Raise(ctx context.Context, sku SKU, segment int, strategy string, fence uint64) error
-}
-
 // An Eviction is the result of taking a lock from its holder.
 type Eviction struct {
 	Fence  lock.Fence
@@ -71,7 +62,7 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 	if err != nil {
 		return Eviction{}, err
 	}
-	target, fenced := targetOf(config, key)
+	sku, segment, fenced := targetOf(config, key)
 	if config.Segmented && !fenced {
 		return Eviction{}, Invalid("key", "segment")
 	}
@@ -87,7 +78,7 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 	}
 	e := Eviction{Fence: fence, Holder: before.Holder}
 	if fenced {
-		e.Stores = s.raise(ctx, strategy, target, fence)
+		e.Stores = s.raise(ctx, strategy, sku, segment, fence)
 	}
 	return e, nil
 }
@@ -112,12 +103,15 @@ func (s *Service) lockOf(strategy, key string) (StrategyConfig, error) {
 	return config, nil
 }
 
-func (s *Service) raise(ctx context.Context, strategy string, t target, fence lock.Fence) map[string]error {
+// raise raises the fence in every store that is up and has the SKU, and returns what became of it.
+func (s *Service) raise(
+	ctx context.Context, strategy string, sku SKU, segment int, fence lock.Fence,
+) map[string]error {
 	told := make(map[string]error)
 	for name, config := range s.Stores {
 		err := config.Needs.Err()
 		if err == nil {
-			err = config.Store.Raise(Begin(ctx), t.sku, t.segment, strategy, uint64(fence))
+			err = config.Store.Raise(Begin(ctx), sku, segment, strategy, uint64(fence))
 		}
 		if !errors.Is(err, ErrUnknownSKU) {
 			told[name] = err
@@ -165,20 +159,14 @@ func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 	return sku, segment, err == nil && segmentKey(sku, segment) == key // reject "sku#+1", which is no key
 }
 
-// A target is the stock or the segment that the holder of a lock writes to.
-type target struct {
-	sku     SKU
-	segment int // 0: the whole stock
-}
-
-// targetOf returns the target of key. ok is false for a key without a stock, such as one of "stock lock run".
-func targetOf(config StrategyConfig, key string) (t target, ok bool) {
+// targetOf returns the stock, or the segment of it (0: the whole), to which the holder of key writes. ok is false for a
+// key without a stock, such as one of "stock lock run".
+func targetOf(config StrategyConfig, key string) (sku SKU, segment int, ok bool) {
 	if config.Segmented {
-		t.sku, t.segment, ok = parseSegmentKey(key)
-		return t, ok
+		return parseSegmentKey(key)
 	}
 	sku, err := ParseSKU(key)
-	return target{sku: sku}, err == nil
+	return sku, 0, err == nil
 }
 
 // segmentLocks inspects the locks of all MaxSegments segments, because processes may be configured with different

@@ -36,8 +36,20 @@ const maxBatch = 128
 // with lock.ErrOverloaded.
 func Merged(queue int) Seller {
 	m := &merger{queue: cmp.Or(queue, 4096)}
-	m.queues = batching.New(m.queue, m.sellBatch)
+	m.queues = batching.New(m.queue, maxBatch, m.sellBatch)
 	return m.merged
+}
+
+// A merger makes sales in batches, with a queue for each SKU and store.
+type merger struct {
+	queue  int
+	queues *batching.Queues[stockKey, merging]
+}
+
+// A merging is a sale in a queue or in a batch, with its error.
+type merging struct {
+	sale *Sale
+	err  error
 }
 
 // merged pauses a sale of the lab before it joins its batch, and after the batch, so that the others are not delayed.
@@ -55,44 +67,16 @@ func (m *merger) merged(ctx context.Context, store Shop, sale *Sale) error {
 	return err
 }
 
-// sellBatch takes a batch from a queue and makes its sales in one step of the store.
-func (m *merger) sellBatch(q *mergeQueue) {
-	batch := mergeBatch(q.Cut(maxBatch)) // its sales cannot leave any more
-	if len(batch) == 0 {
-		return
+// sell returns when the batch of the sale is finished, or when the sale has left the queue.
+func (m *merger) sell(wait context.Context, store Shop, sale *Sale) error {
+	w, err := m.queues.Do(wait, stockKey{store, sale.SKU}, merging{sale: sale})
+	switch {
+	case errors.Is(err, batching.ErrFull):
+		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.queue, sale.SKU, lock.ErrOverloaded)
+	case err != nil:
+		return waitEnded(err)
 	}
-	// The ctx of a sale could end while other sales of the batch continue. The limit is twice that of a sale under a
-	// lock: once for the queue in front of the store, and once for the store.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*batch[0].sale.most)
-	defer cancel()
-	began := time.Now()
-	for i, w := range batch {
-		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
-		w.sale.entered = began
-		w.sale.tell(Acquired)
-	}
-	batch.write(ctx, q.Key.store)
-	for _, w := range batch {
-		w.err = overdue(w.err)
-	}
-}
-
-// A merger makes sales in batches, with a queue for each SKU and store.
-type merger struct {
-	queue  int
-	queues *batching.Queues[stockKey, merging]
-}
-
-// A mergeQueue holds the sales that wait for one key.
-type mergeQueue = batching.Queue[stockKey, merging]
-
-// A mergeBatch holds sales of one key in the order of arrival.
-type mergeBatch []*merging
-
-// A merging is a sale in a queue or in a batch, with its error.
-type merging struct {
-	sale *Sale
-	err  error
+	return overdue(w.err)
 }
 
 // waitEnded returns the error of a sale whose wait ended before its batch began.
@@ -103,28 +87,24 @@ func waitEnded(cause error) error {
 	return fmt.Errorf("wait for a batch: %w", cause)
 }
 
-// sell returns when the batch of the sale is finished, or when the sale has left the queue.
-func (m *merger) sell(wait context.Context, store Shop, sale *Sale) error {
-	w, err := m.queues.Do(wait, stockKey{store, sale.SKU}, merging{sale: sale})
-	switch {
-	case errors.Is(err, batching.ErrFull):
-		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.queue, sale.SKU, lock.ErrOverloaded)
-	case err != nil:
-		return waitEnded(err)
-	}
-	return w.err
-}
-
-// write writes the orders of a batch in one step of the store. Each sale gets its order or its error.
-func (b mergeBatch) write(ctx context.Context, store Shop) {
-	orders := make([]Order, len(b))
-	for i, w := range b {
-		orders[i] = w.sale.Order
+// sellBatch writes the orders of a batch in one step of the store. Each sale gets its order or its error.
+func (m *merger) sellBatch(of stockKey, batch []*merging) {
+	// The ctx of a sale could end while other sales of the batch continue. The limit is twice that of a sale under a
+	// lock: once for the queue in front of the store, and once for the store.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*batch[0].sale.most)
+	defer cancel()
+	began := time.Now()
+	orders := make([]Order, len(batch))
+	for i, w := range batch {
+		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
+		w.sale.entered = began
+		w.sale.tell(Acquired)
 		w.sale.tell(Writes)
+		orders[i] = w.sale.Order
 	}
-	results, err := store.Batch(ctx, orders)
+	results, err := of.store.Batch(ctx, orders)
 	left := time.Now()
-	for i, w := range b {
+	for i, w := range batch {
 		w.sale.left = left
 		switch {
 		case err != nil:

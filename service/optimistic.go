@@ -62,7 +62,7 @@ func retryPause(conflicts int, took time.Duration) time.Duration {
 }
 
 func (s *Sale) attempt(ctx context.Context, store Store) error {
-	ctx, cancel := s.enterQueue(ctx)
+	ctx, cancel := s.enter(ctx, lock.NoFence, s.queueBound())
 	defer cancel()
 	defer s.leave()
 	s.tries++

@@ -12,8 +12,10 @@ import (
 type Sale struct {
 	Order
 	TryOnce bool          // it does not wait for a lock
-	most    time.Duration // longest time in the critical section
-	lab     labSale       // what the lab does to it
+	most    time.Duration // longest time in the critical section, without what the lab adds
+	lab     Lab
+	stops   *stops        // where the lab makes it wait
+	longer  time.Duration // how much longer the lab may make the critical section
 
 	// left is set before the lock is released, so that the times of two holders of a correct lock do not overlap
 	asked, entered, left time.Time
@@ -34,7 +36,7 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
 			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
 		},
-		most: s.Work, lab: labSale{req.Lab, stops, req.Lab.Hold + stops.longest()}, asked: now, watch: s.Watch,
+		most: s.Work, lab: req.Lab, stops: stops, longer: req.Lab.Hold + stops.longest(), asked: now, watch: s.Watch,
 	}
 }
 
@@ -49,28 +51,23 @@ func (s *Sale) locking(wait context.Context) lock.Options {
 	}}
 }
 
-// enter records the start of the critical section, and limits its time.
-func (s *Sale) enter(ctx context.Context, fence lock.Fence) (context.Context, context.CancelFunc) {
-	return s.enterFor(ctx, fence, s.bound())
-}
-
-func (s *Sale) enterFor(
-	ctx context.Context, fence lock.Fence, bound time.Duration,
-) (context.Context, context.CancelFunc) {
+// enter records the start of the critical section, and limits its time. If the sale ignores the loss of its lease,
+// neither the loss ends it nor a bound that has passed while its process stood still.
+func (s *Sale) enter(ctx context.Context, fence lock.Fence, bound time.Duration) (context.Context, context.CancelFunc) {
 	s.entered = time.Now()
 	s.fence, s.Fence = fence, uint64(fence)
 	s.tell(Acquired)
-	return s.heed(ctx, bound)
-}
-
-// enterQueue is enter for a seller without a lock. Its sales wait in the store's queue, so it allows twice most: once
-// for the queue and once for the store.
-func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelFunc) {
-	return s.enterFor(ctx, lock.NoFence, s.bound()+s.most)
+	if s.lab.IgnoreLoss {
+		ctx, bound = context.WithoutCancel(ctx), bound+MaxPause
+	}
+	return context.WithTimeout(ctx, bound)
 }
 
 // bound returns the time limit of the critical section, including the pauses of the lab.
-func (s *Sale) bound() time.Duration { return s.most + s.lab.longer }
+func (s *Sale) bound() time.Duration { return s.most + s.longer }
+
+// queueBound is bound for a seller without a lock, whose sales also wait in the store's queue, for as long again.
+func (s *Sale) queueBound() time.Duration { return s.bound() + s.most }
 
 // leave records the end of the critical section.
 func (s *Sale) leave() {
@@ -97,7 +94,7 @@ func (s *Sale) wrote(ctx context.Context) {
 		s.wroteAt = time.Now()
 	}
 	s.tell(Wrote)
-	_ = s.lab.stops.at(ctx, AfterWrite)
+	_ = s.stops.at(ctx, AfterWrite)
 }
 
 func (s *Sale) receipt(store string, lost bool) Receipt {

@@ -110,7 +110,7 @@ var errTooFew = errors.New("too few units in the segment")
 
 // sellFrom is the critical section of one segment. It returns what it has read.
 func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (Segments, error) {
-	ctx, cancel := s.enter(ctx, fence)
+	ctx, cancel := s.enter(ctx, fence, s.bound())
 	defer cancel()
 	defer s.leave()
 	s.tries++

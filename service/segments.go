@@ -1,7 +1,5 @@
 package service
 
-import "context"
-
 // A Segment is a part of the stock of one SKU with its own lock. Segments are numbered from 1.
 type Segment struct {
 	Number   int
@@ -36,22 +34,4 @@ type Refill struct {
 	Into     Segment   // as it was read
 	Reserve  int64     // units to take from the reserve
 	From     []Segment // as they were read; all their units are taken
-}
-
-// A Segmenter is a store that keeps the stock of a SKU in segments. Setting the stock puts all of it into the
-// reserve and removes the segments. Read and the Inventory show the whole stock.
-//
-// An Order with a Segment is about that segment: for Write and Swap, its Read, Remaining, Version and Fence are those
-// of the segment.
-type Segmenter interface {
-	Swapper
-	// Segments returns the stock in parts, without a lock.
-	Segments(ctx context.Context, sku SKU) (Segments, error)
-	// Refill makes all moves of g in one step, or none. It fails with ErrConflict if a segment's version or quantity
-	// has changed since it was read, or if the reserve has too few units, and otherwise like Write. From then on the
-	// strategy guards the stock.
-	//
-	// If the outcome is not known, it fails with lock.ErrDown, because the caller reads the segments again in any
-	// case.
-	Refill(ctx context.Context, g Refill) error
 }

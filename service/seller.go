@@ -25,7 +25,7 @@ func UnderLock(l lock.Locker) Seller {
 		defer done()
 		o := sale.locking(wait)
 		return lock.Do(ctx, l, string(sale.SKU), o, func(ctx context.Context, fence lock.Fence) error {
-			ctx, cancel := sale.enter(ctx, fence)
+			ctx, cancel := sale.enter(ctx, fence, sale.bound())
 			defer cancel()
 			defer sale.leave()
 			if err := sale.begin(ctx); err != nil {
@@ -95,7 +95,7 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 
 // Atomically lets the store read and write in one step. It needs no lock.
 func Atomically(ctx context.Context, store Shop, sale *Sale) error {
-	ctx, cancel := sale.enterQueue(ctx)
+	ctx, cancel := sale.enter(ctx, lock.NoFence, sale.queueBound())
 	defer cancel()
 	defer sale.leave()
 	if err := sale.begin(ctx); err != nil {

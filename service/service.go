@@ -53,11 +53,10 @@ type Config struct {
 type Service struct {
 	Config
 	// known has the SKUs that this instance has found in a store or has set. With 64 bytes per SKU it needs some 10 MB.
-	known    *memory[stockKey, struct{}]
-	idle     *memory[stockKey, idleStock]
-	soldOut  *soldOut
-	underway underway
-	keys     underKeys
+	known     *memory[stockKey, struct{}]
+	idle      *memory[stockKey, idleStock]
+	soldOut   *soldOut
+	admission admission
 }
 
 // The most stocks that a Service remembers: as known, as sold out, and as idle under a guard that has refused a sale.
@@ -124,9 +123,21 @@ type Receipt struct {
 //
 // Errors: InvalidError, ErrUnknownStrategy, driver.DownError, DataLostError, SoldOutError, lock.ErrOverloaded,
 // ErrKeyReused, ErrKeyInFlight, and the errors of a sale that has an order id as an OrderError.
-func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
-	s.tellArrived(req)
-	receipt, err := s.deduct(ctx, req)
+func (s *Service) Deduct(ctx context.Context, req Request) (receipt Receipt, err error) {
+	if s.Watch != nil {
+		s.Watch.Tell(stepOf(req, Arrived))
+	}
+	d, err := s.admit(req)
+	if err == nil {
+		defer s.admission.leave(d.Key)
+		receipt, err = s.attempt(ctx, &d)
+		if err != nil && s.endGuard(ctx, &d, err) {
+			receipt, err = s.attempt(ctx, &d) // nobody guards the stock any more
+		}
+		if err != nil && d.Key != (Key{}) {
+			receipt, err = s.replay(ctx, &d, err)
+		}
+	}
 	s.tellEnded(req, receipt, err)
 	return receipt, err
 }
@@ -136,36 +147,14 @@ type deduction struct {
 	Request
 	strategy StrategyConfig
 	store    StoreConfig
+	stock    stockKey
 	backing  []Dependency // the server of the store, and its data
 	needs    []Dependency // those, and what the strategy needs
 }
 
-func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
-	d, err := s.deduction(req)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if err := s.underway.enter(s.Waiting); err != nil {
-		return Receipt{}, err
-	}
-	defer s.underway.leave()
-	alone := s.keys.enter(d.Key)
-	if !alone {
-		return Receipt{}, ErrKeyInFlight
-	}
-	defer s.keys.leave(d.Key)
-	receipt, err := s.attempt(ctx, &d)
-	if err != nil && s.endGuard(ctx, &d, err) {
-		receipt, err = s.attempt(ctx, &d) // nobody guards the stock any more
-	}
-	if err != nil && d.Key != (Key{}) {
-		return s.replay(ctx, &d, err)
-	}
-	return receipt, err
-}
-
-// deduction finds the strategy and the store of a request.
-func (s *Service) deduction(req Request) (deduction, error) {
+// admit finds the strategy and the store of a request, and admits it. If it does, the caller must call
+// s.admission.leave.
+func (s *Service) admit(req Request) (deduction, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return deduction{}, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
 	}
@@ -185,7 +174,8 @@ func (s *Service) deduction(req Request) (deduction, error) {
 	}
 	needs := append(make([]Dependency, 0, 8), strategy.Needs...)
 	needs = append(needs, store.Needs, store.Data)
-	return deduction{req, strategy, store, needs[len(strategy.Needs):], needs}, nil
+	d := deduction{req, strategy, store, stockKey{store.Store, req.SKU}, needs[len(strategy.Needs):], needs}
+	return d, s.admission.enter(req.Key, s.Waiting)
 }
 
 // attempt tries the deduction once. A sale that is not refused before gets a new order id.
@@ -193,10 +183,9 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	if err := d.ready(ctx); err != nil {
 		return Receipt{}, err
 	}
-	stock := stockKey{d.store.Store, d.SKU}
 	if d.Lab == (Lab{}) {
-		if err := s.soldOut.refuse(ctx, stock, d.backing, d.Strategy, d.Quantity); err != nil {
-			s.forget(stock, err)
+		if err := s.soldOut.refuse(ctx, d); err != nil {
+			s.forget(d.stock, err)
 			return Receipt{}, slow(err, d.needs...)
 		}
 	}
@@ -224,9 +213,9 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	err = d.strategy.Seller(work, d.store.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
-		s.forget(stock, err)
+		s.forget(d.stock, err)
 		if out, short := errors.AsType[*SoldOutError](err); short {
-			s.soldOut.left.put(stock, out.Remaining)
+			s.soldOut.left.put(d.stock, out.Remaining)
 		}
 		return failed(slow(err, d.needs...))
 	}
@@ -238,15 +227,14 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 // knows the SKU. Lock servers store something for every key that was ever locked, a fence in Redis, a row in MySQL: so
 // a request for a SKU that does not exist must not acquire a lock. The store checks again in the critical section.
 func (s *Service) mustExist(ctx context.Context, d *deduction) error {
-	stock := stockKey{d.store.Store, d.SKU}
-	if _, known := s.known.get(stock); known {
+	if _, known := s.known.get(d.stock); known {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
 	_, err := d.store.Store.Read(ctx, d.SKU)
 	if err == nil {
-		s.known.put(stock, struct{}{})
+		s.known.put(d.stock, struct{}{})
 	}
 	return err
 }

@@ -36,27 +36,29 @@ type seen struct {
 
 func newSoldOut(work time.Duration) *soldOut {
 	r := &soldOut{work: work, left: newMemory[stockKey, int64](maxSoldOut)}
-	r.reads = batching.New(math.MaxInt, r.read)
+	r.reads = batching.New(math.MaxInt, math.MaxInt, r.read)
 	return r
 }
 
 // refuse returns a SoldOutError, or the error of the read. If it returns nil, the sale must be tried. It also returns
-// nil when ctx ends, because the strategy reports that in its own way. The read is canceled when one of needs goes
-// down.
-func (r *soldOut) refuse(
-	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
-) error {
-	left, known := r.left.get(key)
-	if !known || left >= quantity {
+// nil when ctx ends, because the strategy reports that in its own way. The read is canceled when the store goes down or
+// loses its data.
+func (r *soldOut) refuse(ctx context.Context, d *deduction) error {
+	left, known := r.left.get(d.stock)
+	if !known || left >= d.Quantity {
 		return nil
 	}
-	now, err := r.reads.Do(ctx, key, seen{needs: needs})
+	now, err := r.reads.Do(ctx, d.stock, seen{needs: d.backing})
 	switch {
 	case err != nil:
 		return nil
 	case now.err != nil:
 		return overdue(now.err)
-	case now.stock.Quantity >= quantity, now.stock.Guard != "" && now.stock.Guard != strategy:
+	}
+	if now.stock.Quantity != left {
+		r.left.put(d.stock, now.stock.Quantity)
+	}
+	if now.stock.Quantity >= d.Quantity || now.stock.Guard != "" && now.stock.Guard != d.Strategy {
 		return nil // if another strategy guards the stock, the store refuses the sale with a GuardError
 	}
 	return &SoldOutError{now.stock.Quantity}
@@ -64,19 +66,12 @@ func (r *soldOut) refuse(
 
 // read reads the store for all sales that wait. Its ctx does not derive from that of a sale, which could end while
 // others wait.
-func (r *soldOut) read(q *batching.Queue[stockKey, seen]) {
-	waiting := q.Cut(math.MaxInt)
-	if len(waiting) == 0 {
-		return
-	}
+func (r *soldOut) read(of stockKey, waiting []*seen) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*r.work)
 	defer cancel()
 	ctx, done := While(ctx, waiting[0].needs...)
 	defer done()
-	stock, err := q.Key.store.Read(ctx, q.Key.sku)
-	if err == nil {
-		r.left.put(q.Key, stock.Quantity)
-	}
+	stock, err := of.store.Read(ctx, of.sku)
 	for _, w := range waiting {
 		w.stock, w.err = stock, err
 	}

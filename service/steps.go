@@ -123,13 +123,6 @@ func (s *Sale) tell(kind StepKind) {
 	s.watch.Tell(step)
 }
 
-// tellArrived passes the first step of a request to the Watcher, if there is one.
-func (s *Service) tellArrived(req Request) {
-	if s.Watch != nil {
-		s.Watch.Tell(stepOf(req, Arrived))
-	}
-}
-
 // tellEnded passes the last step of a request to the Watcher, if there is one.
 func (s *Service) tellEnded(req Request, r Receipt, err error) {
 	if s.Watch == nil {

@@ -23,21 +23,7 @@ type Order struct {
 	Key       Key // no other order may have it; zero: none. It is written with the order, but not read with it
 }
 
-// A Shop is a store with all that the service and its sellers need. A [Transactor] can do more.
-type Shop interface {
-	Store
-	Segmenter // and so a Swapper
-	Deductor
-	Batcher
-	Inventory
-	Settler
-	Replayer
-	Fencer
-}
-
 // A Store is what a sale reads and writes. ctx limits the time of each method.
-//
-// An order whose Key was written before is refused with ErrKeyTaken. See [Replayer].
 //
 // Errors match ErrUnknownSKU, lock.ErrDown (nothing was written), ErrOutcomeUnknown (it may have been).
 type Store interface {
@@ -46,34 +32,69 @@ type Store interface {
 
 	// Write sets the quantity to o.Remaining *whatever it is now*, adds one to the version and records o, in one
 	// step. Without a lock, read, think and Write lose updates. Write fails, and writes nothing, with ErrStaleFence
-	// if o.Fence is not 0 and smaller than the stock's, with a GuardError if another strategy guards the stock, and
-	// with ErrStockReset if the stock was set since epoch o.Epoch.
+	// if o.Fence is not 0 and smaller than the stock's, with a GuardError if another strategy guards the stock, with
+	// ErrStockReset if the stock was set since epoch o.Epoch, and with ErrKeyTaken if an order was written with o.Key.
 	Write(ctx context.Context, o Order) error
 }
 
-// A Swapper is a store with compare and swap.
-type Swapper interface {
+// A Shop is a store with all that the service and its sellers need. A [Transactor] can do more.
+//
+// It writes the Key of an order in the same step as the order. So two requests with one key make one order, whatever
+// locks they hold.
+//
+// It can keep the stock of a SKU in segments. An Order with a Segment is about that segment: for Write and Swap, its
+// Read, Remaining, Version and Fence are those of the segment. Read, Set and Orders show the whole stock.
+type Shop interface {
+	Store
+
 	// Swap is like Write, but if the version is no longer o.Version, or the quantity no longer o.Read, it writes
 	// nothing and fails with ErrConflict. The quantity is compared because a replica that has missed writes may count
 	// the same versions for other sales.
 	Swap(ctx context.Context, o Order) error
-}
-
-// A Deductor is a store that can deduct in one atomic step. Prefer it where you can.
-type Deductor interface {
-	// Deduct deducts, records the order, and returns it with the quantities read and written. It fails with a
-	// SoldOutError if too few units are left, and otherwise like Write.
+	// Deduct deducts, records the order, and returns it with the quantities read and written, in one step. It fails
+	// with a SoldOutError if too few units are left, and otherwise like Write. Prefer it where you can.
 	Deduct(ctx context.Context, o Order) (Order, error)
-}
-
-// A Batcher is a store that can make many deductions of one SKU in one step.
-type Batcher interface {
 	// Batch deducts each of the orders as Deduct does, one after the other, in one step. Each order has its own Read,
 	// Remaining and Version, or its own error. The results are in the order of the orders, which must have the same
 	// SKU. If one order asks for more than is left, later ones may still be written.
 	//
 	// An error concerns all orders: none was written, or with ErrOutcomeUnknown, all may have been.
 	Batch(ctx context.Context, orders []Order) ([]BatchResult, error)
+
+	// Segments returns the stock in parts, without a lock.
+	Segments(ctx context.Context, sku SKU) (Segments, error)
+	// Refill makes all moves of g in one step, or none. It fails with ErrConflict if a segment's version or quantity
+	// has changed since it was read, or if the reserve has too few units, and otherwise like Write. From then on the
+	// strategy guards the stock.
+	//
+	// If the outcome is not known, it fails with lock.ErrDown, because the caller reads the segments again in any
+	// case.
+	Refill(ctx context.Context, g Refill) error
+	// Raise makes fence the smallest fence that a write to the segment of sku may carry, unless the store already has a
+	// larger one. It does so in one step. Segment 0 stands for the whole stock. If no strategy guards the stock,
+	// strategy guards it from then on, because fences of different strategies cannot be compared. If the segment does
+	// not exist, Raise creates it without units. It fails with a GuardError if another strategy guards the stock.
+	Raise(ctx context.Context, sku SKU, segment int, strategy string, fence uint64) error
+
+	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if it does not exist, puts all
+	// units into the reserve, and removes the segments. If c does not hold, it sets nothing and fails with
+	// ErrPrecondition. Check and write are one step.
+	Set(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
+	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on
+	// ("": from the first), and the cursor of the next page ("" after the last).
+	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
+	// Replay returns the order of sku that was written with the key; found is false if there is none. If the
+	// fingerprint differs, it fails with ErrKeyReused. A store that keeps the keys of each SKU apart may not notice
+	// that the key was used for another SKU.
+	Replay(ctx context.Context, sku SKU, key Key) (o Order, found bool, err error)
+	// Settle returns the order of sku with that id, or written is false. Then the order was not written and never
+	// will be, not even by a request that is on its way: a write with the id fails with ErrSettled. Settle is
+	// idempotent.
+	//
+	// Errors: ErrUnknownSKU; InvalidError if the service makes no such id; ErrUndecided if a write of the order is
+	// under way, or too many are settled; ErrTooOld if the order is so old that it may have been removed;
+	// lock.ErrDown. After an error nothing is decided.
+	Settle(ctx context.Context, sku SKU, id string) (o Order, written bool, err error)
 }
 
 // A BatchResult is the order as it was written, or the error that Deduct would return.
@@ -89,38 +110,6 @@ type Transactor interface {
 	// fails with lock.ErrHeld at once. about is the SKU that do reads first, because transactions for the same SKU
 	// may have to take turns.
 	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
-}
-
-// A Settler is a store that can rule out that an order will still be written.
-type Settler interface {
-	// Settle returns the order of sku with that id, or written is false. Then the order was not written and never
-	// will be, not even by a request that is on its way: a write with the id fails with ErrSettled. Settle is
-	// idempotent.
-	//
-	// Errors: ErrUnknownSKU; InvalidError if the service makes no such id; ErrUndecided if a write of the order is
-	// under way, or too many are settled; ErrTooOld if the order is so old that it may have been removed;
-	// lock.ErrDown. After an error nothing is decided.
-	Settle(ctx context.Context, sku SKU, id string) (o Order, written bool, err error)
-}
-
-// A Replayer is a store that keeps the Key of each order. It writes the key in the same step as the order, and
-// refuses a second order with the same Key with ErrKeyTaken. So two requests with one key make one order, whatever
-// locks they hold.
-type Replayer interface {
-	// Replay returns the order of sku that was written with the key; found is false if there is none. If the
-	// fingerprint differs, it fails with ErrKeyReused. A store that keeps the keys of each SKU apart may not notice
-	// that the key was used for another SKU.
-	Replay(ctx context.Context, sku SKU, key Key) (o Order, found bool, err error)
-}
-
-// An Inventory sets stock and lists orders.
-type Inventory interface {
-	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if it does not exist. If c
-	// does not hold, it sets nothing and fails with ErrPrecondition. Check and write are one step.
-	Set(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
-	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on
-	// ("": from the first), and the cursor of the next page ("" after the last).
-	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
 }
 
 // An Origin identifies the data of a store. It is recorded in the store itself, before the first stock, and is lost

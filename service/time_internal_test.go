@@ -13,7 +13,7 @@ var errLeaseGone = errors.New("the lease is gone")
 // The thinking of the lab takes as long as it was told to, and no longer than the lease.
 func TestALostLeaseEndsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Sale{lab: labSale{Lab: Lab{Hold: time.Hour}}}
+		s := &Sale{lab: Lab{Hold: time.Hour}}
 		began := time.Now()
 		if err := s.think(t.Context()); err != nil || time.Since(began) != time.Hour {
 			t.Errorf("it thought for %v: %v", time.Since(began), err)
@@ -31,7 +31,7 @@ func TestALostLeaseEndsAHold(t *testing.T) {
 func TestAForgottenPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pauses{}
-		s := &stops{p, AfterRead | BeforeWrite, Pause{RequestID: "r"}, nil}
+		s := (&Service{Config: Config{Pauses: p}}).stops(Request{Lab: Lab{Pause: AfterRead | BeforeWrite}})
 		if s.longest() != 2*MaxPause {
 			t.Errorf("two points take %v at most", s.longest())
 		}

@@ -63,6 +63,14 @@ func New(name string, check func(context.Context) error) *Backend {
 	return b
 }
 
+// Absent returns a Backend that is not configured and stays down. reason is the code of a driver.DownError whose text
+// says which setting is missing.
+func Absent(name, reason string) *Backend {
+	b := New(name, nil)
+	b.down = driver.NewDown(name, reason)
+	return b
+}
+
 func (b *Backend) Name() string { return b.name }
 
 // IsAbsent reports whether the backend is never checked, because no setting names it.
@@ -243,4 +251,18 @@ func isTLS(err error) bool {
 		alert   *net.OpError
 	)
 	return errors.As(err, &refused) || errors.As(err, &other) || errors.As(err, &alert) && alert.Op == "remote error"
+}
+
+// Heard returns a check that ignores a timeout of check if the server answered other clients of this process in the
+// meantime. Then the server or this process is busy, and there is no outage. answers returns the number of replies to
+// the other clients so far. Errors other than timeouts are returned unchanged.
+func Heard(check func(context.Context) error, answers func() uint64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		before := answers()
+		err := check(ctx)
+		if err != nil && (slow(err) || ctx.Err() != nil) && answers() != before {
+			return nil
+		}
+		return err
+	}
 }

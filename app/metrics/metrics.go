@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"example.com/stock/lock"
@@ -44,25 +45,28 @@ var seconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05,
 
 // New returns the series, including those of the Go runtime and the process.
 func New(version, instance string) *Metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registered := promauto.With(registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stock", Name: name, Help: help}, labels)
+		return registered.NewCounterVec(prometheus.CounterOpts{Namespace: "stock", Name: name, Help: help}, labels)
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: name, Help: help}, labels)
+		return registered.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stock", Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
 		opts := prometheus.HistogramOpts{Namespace: "stock", Name: name, Help: help, Buckets: seconds}
-		return prometheus.NewHistogramVec(opts, labels)
+		return registered.NewHistogramVec(opts, labels)
 	}
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+	gauge("build_info", "Always 1.", "version", "instance").WithLabelValues(version, instance).Set(1)
+	return &Metrics{
+		registry: registry,
 		requests: histogram("http_request_seconds",
 			"HTTP requests by route, method and status.", "route", "method", "status"),
 		problems: counter("problems_total",
 			"Requests that were refused or failed, by the type of the problem.", "route", "method", "problem"),
-		ready: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "stock", Name: "ready", Help: "1 if /readyz would answer 200.",
-		}),
+		ready: gauge("ready", "1 if /readyz would answer 200.").WithLabelValues(),
 		wait: histogram("lock_wait_seconds",
 			"Time to get a lock, or to give up.", "strategy"),
 		hold: histogram("lock_hold_seconds",
@@ -92,12 +96,6 @@ func New(version, instance string) *Metrics {
 		certificates: gauge("certificate_end_timestamp_seconds",
 			"Unix time at which the certificate that the instance presents ends, or one of its chain.", "setting"),
 	}
-	info := gauge("build_info", "Always 1.", "version", "instance")
-	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
-		m.abandoned, m.wakeups, m.up, m.full, m.impaired, m.sales, m.stale, m.dataLost, m.certificates, info,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
 }
 
 // Handler serves the series.
@@ -155,11 +153,11 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 		"in":      func(in, _ int) int { return in },
 		"waiting": func(_, waiting int) int { return waiting },
 	} {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "stock", Name: "store_operations",
 			Help:        "Operations in the store, and those that wait for their turn.",
 			ConstLabels: prometheus.Labels{"store": store, "state": state},
-		}, func() float64 { return float64(pick(load())) }))
+		}, func() float64 { return float64(pick(load())) })
 	}
 }
 

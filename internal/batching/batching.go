@@ -19,47 +19,34 @@ var ErrFull = errors.New("too many wait for a batch")
 
 // Queues has a queue of V for each key for which a value waits or is under way. It is safe for concurrent use.
 type Queues[K comparable, V any] struct {
-	most int
-	turn func(*Queue[K, V])
+	waiting, batch int
+	turn           func(K, []*V)
 
 	mu   sync.Mutex
-	open map[K]*Queue[K, V] // the queues that have a goroutine
+	open map[K]*queue[V] // the queues that have a goroutine
 }
 
-// A Queue holds the values that wait for one key, in the order of arrival. Its goroutine starts with the first value
+// A queue holds the values that wait for one key, in the order of arrival. Its goroutine starts with the first value
 // and ends when none waits.
-type Queue[K comparable, V any] struct {
-	Key     K
-	of      *Queues[K, V]
-	waiting []*waiter[V]
-	batch   []*waiter[V] // the batch of the present turn
-}
+type queue[V any] struct{ waiting []*waiter[V] }
 
 // A waiter is a value in a queue. Its caller reads value and panicked after done is closed.
 type waiter[V any] struct {
 	value    V
-	wait     context.Context
 	done     chan struct{}
 	panicked any
 }
 
-// New makes Queues. In each queue at most most values wait. turn serves the values that it takes with Cut, and runs
-// once at a time for each key. It gets no context, because the end of one caller's context must not end the work for
-// others, so it must bound its own time.
-func New[K comparable, V any](most int, turn func(*Queue[K, V])) *Queues[K, V] {
-	return &Queues[K, V]{most: most, turn: turn, open: make(map[K]*Queue[K, V])}
-}
-
-// Len returns the number of keys for which a value waits or is under way.
-func (qs *Queues[K, V]) Len() int {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	return len(qs.open)
+// New makes Queues. In each queue at most so many values wait, and a batch has at most so many. turn serves a batch, in
+// the order of arrival, and runs once at a time for each key; Do returns what it writes to a value. It gets no context,
+// because the end of one caller's context must not end the work for others, so it must bound its own time.
+func New[K comparable, V any](waiting, batch int, turn func(key K, batch []*V)) *Queues[K, V] {
+	return &Queues[K, V]{waiting: waiting, batch: batch, turn: turn, open: make(map[K]*queue[V])}
 }
 
 // Do waits for a turn of the queue of key that serves v, and returns v as the turn has left it.
 //
-// If wait ends before the batch of v is cut, Do removes v from the queue and returns the cause. After the cut, Do waits
+// If wait ends before the batch of v begins, Do removes v from the queue and returns the cause. After that, Do waits
 // for the end of the turn. If the turn panics, Do panics, because a caller can recover and report that, but the
 // goroutine of the queue cannot.
 //
@@ -68,17 +55,17 @@ func (qs *Queues[K, V]) Do(wait context.Context, key K, v V) (V, error) {
 	if wait.Err() != nil {
 		return v, context.Cause(wait)
 	}
-	q, w, err := qs.join(wait, key, v)
+	q, w, err := qs.join(key, v)
 	if err != nil {
 		return v, err
 	}
 	select {
 	case <-w.done:
 	case <-wait.Done():
-		if q.leave(w) {
+		if qs.leave(q, w) {
 			return v, context.Cause(wait)
 		}
-		<-w.done // its batch has been cut
+		<-w.done // its batch has begun
 	}
 	if w.panicked != nil {
 		panic(w.panicked)
@@ -87,29 +74,29 @@ func (qs *Queues[K, V]) Do(wait context.Context, key K, v V) (V, error) {
 }
 
 // join appends v to the queue of key. The first value of a queue starts its goroutine.
-func (qs *Queues[K, V]) join(wait context.Context, key K, v V) (*Queue[K, V], *waiter[V], error) {
+func (qs *Queues[K, V]) join(key K, v V) (*queue[V], *waiter[V], error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q, running := qs.open[key]
 	if !running {
-		q = &Queue[K, V]{Key: key, of: qs}
+		q = &queue[V]{}
 		qs.open[key] = q
 	}
-	if len(q.waiting) >= qs.most {
+	if len(q.waiting) >= qs.waiting {
 		return nil, nil, ErrFull
 	}
-	w := &waiter[V]{value: v, wait: wait, done: make(chan struct{})}
+	w := &waiter[V]{value: v, done: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
 	if !running {
-		go q.run()
+		go qs.run(key, q)
 	}
 	return q, w, nil
 }
 
-// leave removes a waiter from its queue. It returns false if its batch has been cut.
-func (q *Queue[K, V]) leave(w *waiter[V]) bool {
-	q.of.mu.Lock()
-	defer q.of.mu.Unlock()
+// leave removes a waiter from its queue. It returns false if its batch has begun.
+func (qs *Queues[K, V]) leave(q *queue[V], w *waiter[V]) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	i := slices.Index(q.waiting, w)
 	if i < 0 {
 		return false
@@ -118,50 +105,42 @@ func (q *Queue[K, V]) leave(w *waiter[V]) bool {
 	return true
 }
 
-// run serves turn after turn until no value waits.
-func (q *Queue[K, V]) run() {
-	for q.wanted() {
-		q.serve()
+// run serves batch after batch until no value waits.
+func (qs *Queues[K, V]) run(key K, q *queue[V]) {
+	for batch := qs.next(key, q); len(batch) > 0; batch = qs.next(key, q) {
+		qs.serve(key, batch)
 	}
 }
 
-// wanted reports whether a value waits. If not, it closes the queue.
-func (q *Queue[K, V]) wanted() bool {
-	q.of.mu.Lock()
-	defer q.of.mu.Unlock()
-	if len(q.waiting) == 0 {
-		delete(q.of.open, q.Key)
-		return false
+// next removes the next batch from the queue. After that its values cannot leave. If none waits, it closes the queue.
+func (qs *Queues[K, V]) next(key K, q *queue[V]) []*waiter[V] {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	n := min(len(q.waiting), qs.batch)
+	if n == 0 {
+		delete(qs.open, key)
+		return nil
 	}
-	return true
+	batch := q.waiting[:n:n]
+	q.waiting = slices.Clone(q.waiting[n:])
+	return batch
 }
 
 // serve calls turn, and then wakes the waiters of its batch, even after a panic.
-func (q *Queue[K, V]) serve() {
+func (qs *Queues[K, V]) serve(key K, batch []*waiter[V]) {
+	values := make([]*V, len(batch))
+	for i, w := range batch {
+		values[i] = &w.value
+	}
 	defer func() {
 		panicked := recover()
 		if panicked != nil {
 			panicked = fmt.Sprintf("%v\n\n%s", panicked, debug.Stack())
 		}
-		for _, w := range q.batch {
+		for _, w := range batch {
 			w.panicked = panicked
 			close(w.done)
 		}
-		q.batch = nil
 	}()
-	q.of.turn(q)
-}
-
-// Cut removes the batch of a turn from the queue and returns it in the order of arrival. After that its values cannot
-// leave. The batch has at most most values. Do returns what the turn writes to a value. A turn calls Cut once.
-func (q *Queue[K, V]) Cut(most int) []*V {
-	q.of.mu.Lock()
-	defer q.of.mu.Unlock()
-	n := min(len(q.waiting), most)
-	q.batch, q.waiting = q.waiting[:n:n], slices.Clone(q.waiting[n:])
-	batch := make([]*V, n)
-	for i, w := range q.batch {
-		batch[i] = &w.value
-	}
-	return batch
+	qs.turn(key, values)
 }

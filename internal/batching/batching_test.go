@@ -24,8 +24,6 @@ type note struct {
 	batch int
 }
 
-type queue = batching.Queue[string, note]
-
 // A desk is queues whose turns are written down. The first turn lasts until it is let go.
 type desk struct {
 	t *testing.T
@@ -40,17 +38,16 @@ type desk struct {
 	leave map[string]context.CancelCauseFunc
 }
 
-// in runs a test in a bubble. A turn is what cut returns, and may do more.
-func in(t *testing.T, most int, cut func(d *desk, q *queue) []*note, test func(d *desk)) {
+// in runs a test in a bubble.
+func in(t *testing.T, waiting, size int, test func(d *desk)) {
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
 		d := &desk{
 			t: t, got: map[string]note{}, errs: map[string]error{}, leave: map[string]context.CancelCauseFunc{},
 			letGo: sync.OnceFunc(func() { close(first); synctest.Wait() }),
 		}
-		d.Queues = batching.New(most, func(q *queue) {
-			batch := cut(d, q)
-			names := []string{q.Key + ":"}
+		d.Queues = batching.New(waiting, size, func(key string, batch []*note) {
+			names := []string{key + ":"}
 			for _, n := range batch {
 				names = append(names, n.name)
 			}
@@ -71,14 +68,8 @@ func in(t *testing.T, most int, cut func(d *desk, q *queue) []*note, test func(d
 		test(d)
 		d.letGo()
 		d.all.Wait()
-		synctest.Wait()
-		if n := d.Len(); n != 0 {
-			t.Errorf("%d queues are left", n)
-		}
 	})
 }
-
-func all(_ *desk, q *queue) []*note { return q.Cut(100) }
 
 // come sends a note, and returns when it waits or is answered.
 func (d *desk) come(name, key string) {
@@ -111,8 +102,7 @@ func (d *desk) wants(turns ...string) {
 // A batch is what came while the last one was under way, in the order of arrival, and at most so many. Do returns what
 // the turn has written.
 func TestInOrderOfArrival(t *testing.T) {
-	three := func(_ *desk, q *queue) []*note { return q.Cut(3) }
-	in(t, 100, three, func(d *desk) {
+	in(t, 100, 3, func(d *desk) {
 		for _, name := range strings.Fields("a b c d e") {
 			d.come(name, "k")
 		}
@@ -130,7 +120,7 @@ func TestInOrderOfArrival(t *testing.T) {
 
 // Keys do not wait for each other.
 func TestSeveralKeys(t *testing.T) {
-	in(t, 100, all, func(d *desk) {
+	in(t, 100, 100, func(d *desk) {
 		d.come("1", "b")
 		d.come("2", "b") // behind 1
 		d.come("3", "a") // not behind 2
@@ -140,9 +130,9 @@ func TestSeveralKeys(t *testing.T) {
 	})
 }
 
-// Who leaves before its batch is cut is not in it, and is told the cause. Who leaves later is told what became of it.
+// Who leaves before its batch begins is not in it, and is told the cause. Who leaves later is told what became of it.
 func TestLeaving(t *testing.T) {
-	in(t, 100, all, func(d *desk) {
+	in(t, 100, 100, func(d *desk) {
 		gone := errors.New("the client went away")
 		for _, name := range strings.Fields("a b c") {
 			d.come(name, "k")
@@ -172,7 +162,7 @@ func TestLeaving(t *testing.T) {
 
 // A queue is bounded, each by itself. Those under way do not count.
 func TestFull(t *testing.T) {
-	in(t, 2, all, func(d *desk) {
+	in(t, 2, 100, func(d *desk) {
 		for _, name := range strings.Fields("a b c d") {
 			d.come(name, "k")
 		}
@@ -187,8 +177,7 @@ func TestFull(t *testing.T) {
 
 // A panic is that of all in the batch, with where it came from, and of nobody else; the queue goes on.
 func TestAPanicIsEverybodysInTheBatch(t *testing.T) {
-	two := func(_ *desk, q *queue) []*note { return q.Cut(2) }
-	in(t, 100, two, func(d *desk) {
+	in(t, 100, 2, func(d *desk) {
 		for _, name := range strings.Fields("a b panics c") {
 			d.come(name, "k")
 		}
@@ -207,8 +196,7 @@ func TestAPanicIsEverybodysInTheBatch(t *testing.T) {
 func TestStorm(t *testing.T) {
 	var mu sync.Mutex
 	served := map[int]int{}
-	qs := batching.New(20, func(q *batching.Queue[string, int]) {
-		batch := q.Cut(7)
+	qs := batching.New(20, 7, func(_ string, batch []*int) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, n := range batch {

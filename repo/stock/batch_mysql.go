@@ -99,19 +99,12 @@ func plan(
 	results, sold = make([]service.BatchResult, len(orders)), make([]service.Order, 0, len(orders))
 	for i, o := range orders {
 		o.Remaining = 0
-		var err error
-		switch {
-		case checkOrder(o) != nil:
-			err = checkOrder(o)
-		case o.Epoch != 0 && o.Epoch != row.Epoch:
-			err = service.ErrStockReset
-		case row.Guard != "" && row.Guard != o.Strategy:
-			err = &service.GuardError{Guard: row.Guard}
-		case repo.CheckFence(o.Fence, row.Fence) != nil:
-			err = repo.CheckFence(o.Fence, row.Fence)
-		case o.Quantity > row.Quantity:
+		err := cmp.Or(checkOrder(o), row.refusal(cmp.Or(o.Epoch, row.Epoch), o.Strategy),
+			repo.CheckFence(o.Fence, row.Fence))
+		if err == nil && o.Quantity > row.Quantity {
 			err = &service.SoldOutError{Remaining: row.Quantity}
-		case !now.Before(writtenBy(o)):
+		}
+		if err == nil && !now.Before(writtenBy(o)) {
 			err = service.ErrSettled
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"example.com/stock/repo"
 	"example.com/stock/service"
 )
 
@@ -20,25 +21,22 @@ const (
 )
 
 // Write takes two round trips. It is blind.
-func (m *MySQL) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return m.write(ctx, o, anyVersion)
-}
+func (m *MySQL) Write(ctx context.Context, o service.Order) error { return m.write(ctx, o, anyVersion) }
 
 // Write takes two round trips. It is blind, but loses no update if the caller has read in the same transaction.
 func (t *transaction) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, anyVersion) })
+	return t.do(ctx, "write order", func(tx *gorm.DB) error {
+		if err := sell(tx, o, anyVersion, ""); err != nil {
+			return err
+		}
+		insert := inserting(o)
+		_, err := repo.Send(tx, insert.Text.String(), insert.Args...)
+		return repo.SettledIfTaken(err)
+	})
 }
 
 // Write takes one round trip. It is blind.
-func (r *Redis) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return r.write(ctx, o, anyVersion)
-}
+func (r *Redis) Write(ctx context.Context, o service.Order) error { return r.write(ctx, o, anyVersion) }

@@ -139,8 +139,12 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 			}
 		}
 	}
+	m.setsAfterTheMove(t)
+	m.refusesWhoCannotWait(t)
+}
 
-	// To set the stock needs a key that is not there yet: it waits for the end of the move.
+// To set the stock needs a key that is not there yet: it waits for the end of the move.
+func (m *moving) setsAfterTheMove(t *testing.T) {
 	m.begin(t)
 	set := make(chan error, 1)
 	go func() { _, err := m.store.Set(short(t), m.sku, 1000, service.Condition{}); set <- err }()
@@ -155,9 +159,10 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 	if err := <-set; err != nil {
 		t.Errorf("Set: %v", err)
 	}
-	orders = 0
+}
 
-	// A sale that has no time to wait is refused, and nothing was written.
+// A sale that has no time to wait is refused, and nothing was written.
+func (m *moving) refusesWhoCannotWait(t *testing.T) {
 	keys := m.keys(t)
 	m.begin(t)
 	m.batch(t, keys[0])
@@ -176,5 +181,5 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 	}
 	m.batch(t, keys[1:]...)
 	m.end(t)
-	balanced(t, m.store, m.sku, orders)
+	balanced(t, m.store, m.sku, 0)
 }

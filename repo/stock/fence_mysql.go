@@ -27,14 +27,13 @@ func keepFence(s *repo.Statement, fence uint64) {
 // Raise takes three round trips, or five for a segment, and one more if the fence of the stock was already large
 // enough. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
-	const doing = "raise fence"
-	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+	return m.Transaction(ctx, "raise fence", func(tx *gorm.DB) error {
 		// The stock has the largest fence of its segments, and the guard of all of them.
 		err := raise(tx, sku, strategy, fence)
 		if err == nil && segment != 0 {
 			err = raiseSegment(tx, sku, segment, strategy, fence)
 		}
-		return repo.Explain(ctx, doing, err)
+		return err
 	})
 }
 
@@ -46,15 +45,13 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 		return done.Error
 	}
 	row, err := selectRow(tx, sku, unlocked)
-	switch {
-	case err != nil:
-		return err
-	case row.Guard != "" && row.Guard != strategy:
-		return &service.GuardError{Guard: row.Guard}
-	case row.Fence < fence:
-		return repo.ErrChanged
+	if err == nil {
+		err = row.refusal(row.Epoch, strategy)
 	}
-	return nil
+	if err == nil && row.Fence < fence {
+		err = repo.ErrChanged
+	}
+	return err
 }
 
 // raiseSegment raises the fence of a segment, and creates the segment if it does not exist. So a client that tries to

@@ -20,11 +20,38 @@ import (
 func (m *MySQL) Set(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
-	stock, err := m.put(ctx, "set stock", sku, quantity, c)
-	if err == nil {
-		m.forget(ctx, sku, stock.Epoch)
+	if err := repo.CheckQuantity("quantity", quantity); err != nil {
+		return service.Stock{}, err
 	}
-	return stock, err
+	var row stockRow
+	err := m.Transaction(ctx, "set stock", func(tx *gorm.DB) error {
+		there, err := checkCondition(tx, sku, c)
+		if err != nil {
+			return err
+		}
+		exists := clause.OnConflict{DoNothing: true}
+		if there {
+			exists = clause.OnConflict{DoUpdates: setUnguarded(quantity)}
+		}
+		done := tx.Model(&stockRow{}).Clauses(exists).Create(freshStock(sku, quantity))
+		switch err = done.Error; {
+		case err == nil && done.RowsAffected > 0:
+			err = endSegments(tx, sku)
+		case err == nil && !there:
+			err = repo.ErrChanged // another client has created it: check the condition again
+		}
+		if err == nil {
+			row, err = selectRow(tx, sku, unlocked)
+		}
+		if err == nil && row.Guard == service.LedgerGuard {
+			err = &service.GuardError{Guard: row.Guard}
+		}
+		return err
+	})
+	if err == nil {
+		m.forget(ctx, sku, row.Epoch)
+	}
+	return row.stock(), err
 }
 
 // setUnguarded returns the assignments of Set. They change nothing if a ledger guards the stock, because a new epoch
@@ -49,48 +76,13 @@ func setUnguarded(quantity int64) (set clause.Set) {
 	return set
 }
 
-func (m *MySQL) put(
-	ctx context.Context, doing string, sku service.SKU, quantity int64, c service.Condition,
-) (service.Stock, error) {
-	if err := repo.CheckQuantity("quantity", quantity); err != nil {
-		return service.Stock{}, err
-	}
-	var row stockRow
-	err := m.Transaction(ctx, doing, func(tx *gorm.DB) error {
-		there, err := checkCondition(tx, sku, c)
-		if err != nil {
-			return repo.Explain(ctx, doing, err)
-		}
-		exists := clause.OnConflict{DoNothing: true}
-		if there {
-			exists = clause.OnConflict{DoUpdates: setUnguarded(quantity)}
-		}
-		done := tx.Model(&stockRow{}).Clauses(exists).Create(freshStock(sku, quantity))
-		switch err = done.Error; {
-		case err == nil && done.RowsAffected > 0:
-			err = endSegments(tx, sku)
-		case err == nil && !there:
-			err = repo.ErrChanged // another client has created it: check the condition again
-		}
-		if err == nil {
-			row, err = selectRow(tx, sku, unlocked)
-		}
-		if err == nil && row.Guard == service.LedgerGuard {
-			err = &service.GuardError{Guard: row.Guard}
-		}
-		return repo.Explain(ctx, doing, err)
-	})
-	return row.stock(), err
-}
-
 // Seed puts quantity units of sku in a database that has no stock yet. It takes three round trips, or four if it
 // creates the SKU.
 func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
-	const doing = "seed stock"
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
 		return err
 	}
-	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+	return m.Transaction(ctx, "seed stock", func(tx *gorm.DB) error {
 		var there []string
 		err := tx.Model(&stockRow{}).Limit(1).Pluck("sku", &there).Error
 		if err == nil && len(there) == 0 {
@@ -98,7 +90,7 @@ func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error
 			missing := tx.Model(&stockRow{}).Clauses(clause.OnConflict{DoNothing: true})
 			err = missing.Create(freshStock(sku, quantity)).Error
 		}
-		return repo.Explain(ctx, doing, err)
+		return err
 	})
 }
 
@@ -188,47 +180,47 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	if err != nil {
 		return nil, "", err
 	}
-	const doing = "read orders"
-	leave, err := m.Enter(ctx, doing)
+	var epoch uint64
+	var rows []orderRow
+	err = m.Ask(ctx, "read orders", func(db *gorm.DB) error {
+		stock, err := selectRow(db, sku, unlocked)
+		switch {
+		case err != nil:
+			return err
+		case at.epoch != 0 && at.epoch != stock.Epoch:
+			return service.ErrStockReset
+		}
+		epoch = stock.Epoch
+		// One more order than limit shows whether there is a next page.
+		rows, err = page(db, sku, epoch, at.after, math.MaxInt64, limit+1)
+		parted := slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 })
+		if err == nil && len(rows) > limit && parted {
+			if err = waitForSegmentSales(db, sku); err == nil {
+				rows, err = page(db, sku, epoch, at.after, int64(rows[limit].Seq), limit+1)
+			}
+		}
+		return err
+	})
 	if err != nil {
 		return nil, "", err
-	}
-	defer leave()
-	stock, err := selectRow(m.On(ctx), sku, unlocked)
-	switch {
-	case err != nil:
-		return nil, "", repo.Explain(ctx, doing, err)
-	case at.epoch != 0 && at.epoch != stock.Epoch:
-		return nil, "", service.ErrStockReset
-	}
-	// One more order than limit shows whether there is a next page.
-	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
-	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
-		if err = m.waitForSegmentSales(ctx, sku); err == nil {
-			rows, err = m.page(ctx, sku, stock.Epoch, at.after, int64(rows[limit].Seq), limit+1)
-		}
-	}
-	if err != nil {
-		return nil, "", repo.Explain(ctx, doing, err)
 	}
 	next := ""
 	if len(rows) > limit {
 		rows = rows[:limit]
-		next = cursor{stock.Epoch, int64(rows[limit-1].Seq)}.String()
+		next = cursor{epoch, int64(rows[limit-1].Seq)}.String()
 	}
-	page := make([]service.Order, len(rows))
+	orders := make([]service.Order, len(rows))
 	for i := range rows {
-		page[i] = rows[i].order()
+		orders[i] = rows[i].order()
 	}
-	return page, next, nil
+	return orders, next, nil
 }
 
 // page reads the orders whose numbers are above after and at most last.
-func (m *MySQL) page(
-	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
+func page(
+	db *gorm.DB, sku service.SKU, epoch uint64, after, last int64, limit int,
 ) (rows []orderRow, err error) {
-	err = m.On(ctx).
-		Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
+	err = db.Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
 		Order("seq").Limit(limit).Find(&rows).Error
 	return rows, err
 }
@@ -236,9 +228,8 @@ func (m *MySQL) page(
 // waitForSegmentSales waits until every sale from a segment of sku that already has a number has ended. Such a sale
 // holds the lock of its segment's row, and a later sale gets a larger number. It locks one row at a time, so that a
 // wait for one segment does not block the sales from others.
-func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error {
+func waitForSegmentSales(db *gorm.DB, sku service.SKU) error {
 	var segments []int
-	db := m.On(ctx)
 	err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error
 	if err != nil {
 		return err

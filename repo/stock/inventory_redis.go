@@ -55,19 +55,17 @@ func (r *Redis) Set(
 
 // epoch returns the current epoch, 0 if there is none.
 func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
-	leave, err := r.Enter(ctx, doing)
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	text, err := r.Client().HGet(ctx, repo.StockKey(sku), "epoch").Result()
+	key := repo.StockKey(sku)
+	text, err := repo.Ask(ctx, r.Redis, doing, key, func(c redis.UniversalClient) (string, error) {
+		return c.HGet(ctx, key, "epoch").Result()
+	})
 	switch {
 	case errors.Is(err, redis.Nil):
 		return 0, nil
 	case err != nil:
-		return 0, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
+		return 0, err
 	}
-	f := repo.Fields{Key: repo.StockKey(sku), Values: []any{text}}
+	f := repo.Fields{Key: key, Values: []any{text}}
 	return f.Natural(0), f.Err
 }
 
@@ -104,13 +102,10 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	if err != nil {
 		return nil, "", err
 	}
-	epoch := ""
-	if at.epoch != 0 {
-		epoch = repo.Decimal(at.epoch)
-	}
 	// One more order than limit shows whether there is a next page.
 	const doing = "read orders"
-	reply, err := r.Run(ctx, doing, ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
+	reply, err := r.Run(ctx, doing, ordersScript, []string{repo.StockKey(sku), repo.OrdersKey(sku)},
+		decimalOrAny(at.epoch), at.after+1, at.after+1+int64(limit))
 	if err != nil {
 		return nil, "", repo.Idempotent(ctx, doing, err)
 	}

@@ -19,21 +19,15 @@ func orderKeyed(sku service.SKU, key service.Key) string {
 // for another SKU.
 func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
-	leave, err := r.Enter(ctx, doing)
-	if err != nil {
-		return o, false, err
-	}
-	defer leave()
-	kept, err := r.Client().Get(ctx, orderKeyed(sku, key)).Result()
+	kept, err := repo.Ask(ctx, r.Redis, doing, repo.StockKey(sku), func(c redis.UniversalClient) (string, error) {
+		return c.Get(ctx, orderKeyed(sku, key)).Result()
+	})
 	switch {
 	case errors.Is(err, redis.Nil):
-		r.CountAnswer(nil)
 		return o, false, nil
 	case err != nil:
-		return o, false, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
-	}
-	r.CountAnswer(nil)
-	if len(kept) < service.KeyLength || kept[:service.KeyLength] != key.Fingerprint {
+		return o, false, err
+	case len(kept) < service.KeyLength || kept[:service.KeyLength] != key.Fingerprint:
 		return o, false, service.ErrKeyReused
 	}
 	o, err = decodeOrder(sku, kept[service.KeyLength:])

@@ -72,7 +72,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 				s = stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))).Behind(q))
 			}
 			at := operation{}.set(t, s)
-			leave, err := q.Enter(t.Context())
+			leave, err := q.Enter(t.Context(), "test")
 			if err != nil {
 				t.Fatal(err)
 			}

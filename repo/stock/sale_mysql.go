@@ -14,50 +14,29 @@ import (
 )
 
 // Read takes one round trip, or two while the stock is in segments.
-func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	const doing = "read stock"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return service.Stock{}, err
-	}
-	defer leave()
-	return m.read(ctx, doing, sku)
-}
-
-func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (service.Stock, error) {
-	row, err := selectRow(m.On(ctx), sku, unlocked)
-	if err != nil {
-		err = repo.Explain(ctx, doing, err)
-		m.CountAnswer(err)
-		return service.Stock{}, err
-	}
-	m.CountAnswer(nil)
-	if row.segmented() {
-		all, err := m.segments(ctx, doing, sku)
-		return all.Stock, err
-	}
-	return row.stock(), nil
+func (m *MySQL) Read(ctx context.Context, sku service.SKU) (stock service.Stock, err error) {
+	err = m.Ask(ctx, "read stock", func(db *gorm.DB) error {
+		row, err := selectRow(db, sku, unlocked)
+		stock = row.stock()
+		if err == nil && row.segmented() {
+			var all service.Segments
+			all, err = selectSegments(db, sku)
+			stock = all.Stock
+		}
+		return err
+	})
+	return stock, err
 }
 
 // Swap takes two round trips.
-func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
+func (m *MySQL) Swap(ctx context.Context, o service.Order) error { return m.write(ctx, o, sameVersion) }
+
+func (m *MySQL) write(ctx context.Context, o service.Order, version check) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return m.write(ctx, o, sameVersion)
-}
-
-func (m *MySQL) write(ctx context.Context, o service.Order, version check) error {
-	const doing = "write order"
-	return m.InTwoPackets(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
-		sold, err := sell(tx, o, version, repo.Begin)
-		switch {
-		case err != nil:
-			return nil, err
-		case !sold:
-			return nil, saleRefusal(tx, o, version)
-		}
-		return inserting(o), nil
+	return m.InTwoPackets(ctx, "write order", func(tx *gorm.DB) (*repo.Statement, error) {
+		return inserting(o), sell(tx, o, version, repo.Begin)
 	})
 }
 
@@ -84,24 +63,9 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return results[0].Order, nil
 }
 
-// write writes a sale in a transaction that has begun. The caller has computed the remaining quantity. It takes two
-// round trips.
-func write(tx *gorm.DB, o service.Order, version check) error {
-	sold, err := sell(tx, o, version, "")
-	switch {
-	case err != nil:
-		return err
-	case !sold:
-		return saleRefusal(tx, o, version)
-	}
-	insert := inserting(o)
-	_, err = repo.Send(tx, insert.Text.String(), insert.Args...)
-	return repo.SettledIfTaken(err)
-}
-
-// sell sends first and the UPDATE of Write and Swap. It reports whether a row met the conditions. The row of a segment
-// always has a guard.
-func sell(tx *gorm.DB, o service.Order, version check, first string) (bool, error) {
+// sell sends first and the UPDATE of Write and Swap, and returns the reason if no row meets the conditions. The row of
+// a segment always has a guard.
+func sell(tx *gorm.DB, o service.Order, version check, first string) error {
 	s := repo.Statement{Args: make([]any, 0, 14)}
 	s.Add(first)
 	if o.Segment == 0 {
@@ -127,7 +91,10 @@ func sell(tx *gorm.DB, o service.Order, version check, first string) (bool, erro
 		s.Add(" AND version = ? AND quantity = ?", o.Version, o.Read)
 	}
 	rows, err := repo.Send(tx, s.Text.String(), s.Args...)
-	return rows == 1, err
+	if err == nil && rows == 0 {
+		return saleRefusal(tx, o, version)
+	}
+	return err
 }
 
 const (
@@ -174,23 +141,26 @@ func orNull(s string) any {
 // refuse.lua.
 func saleRefusal(tx *gorm.DB, o service.Order, wanted check) error {
 	row, err := selectRow(tx, o.SKU, unlocked)
+	if err == nil {
+		err = row.refusal(o.Epoch, o.Strategy)
+	}
+	if err != nil {
+		return err
+	}
 	version, quantity, fence := row.Version, row.Quantity, row.Fence
-	if err == nil && o.Segment != 0 {
+	if o.Segment != 0 {
 		var part segmentRow // a segment that does not exist has version 0
-		err = tx.Where("sku = ? AND segment = ?", string(o.SKU), o.Segment).Limit(1).Find(&part).Error
+		if err := tx.Where("sku = ? AND segment = ?", string(o.SKU), o.Segment).Limit(1).Find(&part).Error; err != nil {
+			return err
+		}
 		version, quantity, fence = part.Version, part.Quantity, part.Fence
 	}
+	stale := repo.CheckFence(o.Fence, fence)
 	switch {
-	case err != nil:
-		return err
-	case row.Epoch != o.Epoch:
-		return service.ErrStockReset
-	case row.Guard != "" && row.Guard != o.Strategy:
-		return &service.GuardError{Guard: row.Guard}
 	case o.Segment != 0 && version == 0:
 		return service.ErrConflict
-	case repo.CheckFence(o.Fence, fence) != nil:
-		return repo.CheckFence(o.Fence, fence)
+	case stale != nil:
+		return stale
 	case wanted == sameVersion && (version != o.Version || quantity != o.Read):
 		return service.ErrConflict
 	}
@@ -235,6 +205,17 @@ type stockRow struct {
 	Epoch    uint64 `gorm:"column:epoch"`
 	Fence    uint64 `gorm:"column:fence"`
 	Guard    string `gorm:"column:guard"`
+}
+
+// refusal returns the reason why strategy may not write to the stock that it has read in epoch, or nil.
+func (r stockRow) refusal(epoch uint64, strategy string) error {
+	switch {
+	case r.Epoch != epoch:
+		return service.ErrStockReset
+	case r.Guard != "" && r.Guard != strategy:
+		return &service.GuardError{Guard: r.Guard}
+	}
+	return nil
 }
 
 func (r stockRow) stock() service.Stock {

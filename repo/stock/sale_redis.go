@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
@@ -16,8 +18,6 @@ import (
 func formerKey(sku service.SKU, epoch uint64) string {
 	return repo.OrdersKey(sku) + ":" + repo.Decimal(epoch)
 }
-
-func pageKeys(sku service.SKU) []string { return []string{repo.StockKey(sku), repo.OrdersKey(sku)} }
 
 func saleKeys(sku service.SKU) []string {
 	return []string{repo.StockKey(sku), repo.OrdersKey(sku), repo.SettledKey(sku)}
@@ -33,21 +33,17 @@ func keyedSaleKeys(o service.Order) []string {
 
 // Read takes one round trip.
 func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	const doing = "read stock"
-	leave, err := r.Enter(ctx, doing)
-	if err != nil {
+	key := repo.StockKey(sku)
+	values, err := repo.Ask(ctx, r.Redis, "read stock", key, func(c redis.UniversalClient) ([]any, error) {
+		return c.HMGet(ctx, key, stockFields...).Result()
+	})
+	switch {
+	case err != nil:
 		return service.Stock{}, err
-	}
-	defer leave()
-	values, err := r.Client().HMGet(ctx, repo.StockKey(sku), stockFields...).Result()
-	if err != nil {
-		return service.Stock{}, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
-	}
-	r.CountAnswer(nil)
-	if values[4] == nil {
+	case values[4] == nil:
 		return service.Stock{}, repo.UnknownSKU(sku)
 	}
-	f := repo.Fields{Key: repo.StockKey(sku), Values: values}
+	f := repo.Fields{Key: key, Values: values}
 	stock := f.Stock(sku)
 	return stock, f.Err
 }
@@ -56,14 +52,12 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
 
 // Swap takes one round trip.
-func (r *Redis) Swap(ctx context.Context, o service.Order) error {
+func (r *Redis) Swap(ctx context.Context, o service.Order) error { return r.write(ctx, o, sameVersion) }
+
+func (r *Redis) write(ctx context.Context, o service.Order, version check) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return r.write(ctx, o, sameVersion)
-}
-
-func (r *Redis) write(ctx context.Context, o service.Order, version check) error {
 	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
 	return err
 }

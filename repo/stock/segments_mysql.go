@@ -1,6 +1,7 @@
 package stock
 
 import (
+	"cmp"
 	"context"
 
 	"gorm.io/gorm"
@@ -53,25 +54,23 @@ UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0
 FROM stock_segments WHERE sku = ? ORDER BY segment`
 
 // Segments takes one round trip.
-func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
-	const doing = "read segments"
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return service.Segments{}, err
-	}
-	defer leave()
-	return m.segments(ctx, doing, sku)
+func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (all service.Segments, err error) {
+	err = m.Ask(ctx, "read segments", func(db *gorm.DB) error {
+		all, err = selectSegments(db, sku)
+		return err
+	})
+	return all, err
 }
 
-func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (service.Segments, error) {
+func selectSegments(db *gorm.DB, sku service.SKU) (service.Segments, error) {
 	var rows []struct {
 		Part    segmentRow `gorm:"embedded"`
 		Initial int64      `gorm:"column:initial"`
 	}
-	err := m.On(ctx).Raw(selectParts, string(sku), string(sku)).Scan(&rows).Error
+	err := db.Raw(selectParts, string(sku), string(sku)).Scan(&rows).Error
 	switch {
 	case err != nil:
-		return service.Segments{}, repo.Explain(ctx, doing, err)
+		return service.Segments{}, err
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
 		return service.Segments{}, repo.UnknownSKU(sku)
 	}
@@ -102,7 +101,7 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 		return err
 	}
 	const doing = "refill segment"
-	err := m.Transaction(ctx, doing, func(tx *gorm.DB) error { return repo.Explain(ctx, doing, refill(tx, g)) })
+	err := m.Transaction(ctx, doing, func(tx *gorm.DB) error { return refill(tx, g) })
 	return repo.Idempotent(ctx, doing, err)
 }
 
@@ -119,7 +118,11 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	case done.Error != nil:
 		return done.Error
 	case done.RowsAffected == 0:
-		return refillRefusal(tx, g)
+		row, err := selectRow(tx, g.SKU, unlocked)
+		if err == nil {
+			err = row.refusal(g.Epoch, g.Strategy)
+		}
+		return cmp.Or(err, service.ErrConflict)
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
@@ -151,21 +154,6 @@ func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]an
 		return service.ErrConflict
 	}
 	return done.Error
-}
-
-// refillRefusal returns the reason why the UPDATE matched no row.
-func refillRefusal(tx *gorm.DB, g service.Refill) error {
-	row, err := selectRow(tx, g.SKU, unlocked)
-	switch {
-	case err != nil:
-		return err
-	case row.Epoch != g.Epoch:
-		return service.ErrStockReset
-	case row.Guard != "" && row.Guard != g.Strategy:
-		return &service.GuardError{Guard: row.Guard}
-	default:
-		return service.ErrConflict
-	}
 }
 
 // endSegments removes all segments of a stock that was just set, and whose row is locked. It takes one round trip, or

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
@@ -30,20 +32,17 @@ func segmentField(segment int, field string) string {
 
 // Segments takes one round trip.
 func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
-	const doing = "read segments"
-	leave, err := r.Enter(ctx, doing)
-	if err != nil {
-		return service.Segments{}, err
-	}
-	defer leave()
-	hash, err := r.Client().HGetAll(ctx, repo.StockKey(sku)).Result()
+	key := repo.StockKey(sku)
+	hash, err := repo.Ask(ctx, r.Redis, "read segments", key, func(c redis.UniversalClient) (map[string]string, error) {
+		return c.HGetAll(ctx, key).Result()
+	})
 	switch {
 	case err != nil:
-		return service.Segments{}, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
+		return service.Segments{}, err
 	case hash["epoch"] == "":
 		return service.Segments{}, repo.UnknownSKU(sku)
 	}
-	f := repo.Fields{Key: repo.StockKey(sku)}
+	f := repo.Fields{Key: key}
 	for _, name := range stockFields {
 		f.Values = append(f.Values, hash[name])
 	}

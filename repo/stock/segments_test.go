@@ -50,10 +50,7 @@ func segments(t *testing.T, s shop, sku service.SKU) {
 	refill(t, s, sku, 1, 4, 2, 10)
 	refill(t, s, sku, 7, 0, 1)
 	rows := []service.Segment{
-		{
-			Number:  1,
-			Version: 2,
-		},
+		{Number: 1, Version: 2},
 		{Number: 2, Version: 3},
 		{Number: 7, Quantity: 30, Version: 1},
 		{Number: 10, Version: 2},
@@ -157,21 +154,16 @@ func refillRefused(t *testing.T, s shop, sku service.SKU) {
 	if after := parts(t, s, sku); !slices.Equal(after.Rows, now.Rows) {
 		t.Errorf("refusals changed %+v to %+v", now.Rows, after.Rows)
 	}
-	var invalid *service.InvalidError
 	for _, g := range []service.Refill{
-		refillOf(now, 1, 0, 1), refillOf(now, 1, 0, 2, 2), refillOf(now, 0, 1),
-		refillOf(now, -1, 1), refillOf(now, 1, -1),
-		refillOf(now, 1, 0, 5), refillOf(now, 1, 0, 0),
+		refillOf(now, 1, 0, 1), refillOf(now, 1, 0, 2, 2), refillOf(now, 0, 1), refillOf(now, -1, 1),
+		refillOf(now, 1, -1), refillOf(now, 1, 0, 5), refillOf(now, 1, 0, 0),
 	} {
-		if err := s.Refill(short(t), g); !errors.As(err, &invalid) {
+		if err := s.Refill(short(t), g); invalid(err) != errInvalid {
 			t.Errorf("%+v: %v, want an InvalidError", g, err)
 		}
 	}
-	if err := s.Refill(short(t),
-		service.Refill{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}); !errors.Is(
-		err,
-		service.ErrUnknownSKU,
-	) {
+	nothing := service.Refill{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}
+	if err := s.Refill(short(t), nothing); !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("a refill for nothing: %v", err)
 	}
 }

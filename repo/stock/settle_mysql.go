@@ -32,72 +32,61 @@ const settleLockWait = 1
 // the server and of the instances differ by less than a few hours. It is not final after a failover that loses the last
 // commits, or after a backup was restored.
 func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
-	const doing = "settle order"
 	made, err := madeAt(id)
 	if err != nil {
 		return service.Order{}, false, err
 	}
-	leave, err := m.Enter(ctx, doing)
-	if err != nil {
-		return service.Order{}, false, err
-	}
-	defer leave()
-	if _, err := selectRow(m.On(ctx), sku, unlocked); err != nil {
-		return service.Order{}, false, repo.Explain(ctx, doing, err)
-	}
-	row, found, err := m.lookUp(ctx, doing, sku, id)
-	if err != nil || found {
-		return row.order(), err == nil && row.Strategy != tombstone, err
-	}
-	err = m.insertTombstone(ctx, doing, sku, id, made)
-	if mysqlerr.Number(err) == mysqlerr.DupEntry {
-		// The existing row is committed, because otherwise the server would have waited for its transaction.
-		row, found, err = m.lookUp(ctx, doing, sku, id)
-		if err == nil && !found {
-			err = service.ErrUndecided // the row was removed in between
+	var row orderRow
+	err = m.Ask(ctx, "settle order", func(db *gorm.DB) error {
+		_, err := selectRow(db, sku, unlocked)
+		if err == nil {
+			row, err = lookUp(db, sku, id)
 		}
-		return row.order(), err == nil && row.Strategy != tombstone, err
-	}
-	if err != nil {
+		if err != nil || row.ID != "" {
+			return err
+		}
+		err = insertTombstone(db, sku, id, made)
+		if mysqlerr.Number(err) == mysqlerr.DupEntry {
+			// The existing row is committed, because otherwise the server would have waited for its transaction.
+			row, err = lookUp(db, sku, id)
+			if err == nil && row.ID == "" {
+				err = service.ErrUndecided // the row was removed in between
+			}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
 		return service.Order{}, false, err
+	case row.ID == "":
+		m.forget(ctx, sku, 1)
 	}
-	m.forget(ctx, sku, 1)
-	return service.Order{}, false, nil
+	return row.order(), row.ID != "" && row.Strategy != tombstone, nil
 }
 
-// lookUp finds the committed row with this id, an order or a tombstone.
-func (m *MySQL) lookUp(
-	ctx context.Context, doing string, sku service.SKU, id string,
-) (row orderRow, found bool, err error) {
-	var rows []orderRow
-	if err := m.On(ctx).Where("id = ?", id).Limit(1).Find(&rows).Error; err != nil {
-		return row, false, repo.MySQLFault(ctx, doing, err)
+// lookUp returns the committed row with this id, an order or a tombstone, or a zero row if there is none.
+func lookUp(db *gorm.DB, sku service.SKU, id string) (row orderRow, err error) {
+	err = db.Where("id = ?", id).Limit(1).Find(&row).Error
+	if err == nil && row.ID != "" && row.SKU != string(sku) {
+		err = service.Invalid("order_id", "other-order")
 	}
-	if len(rows) == 0 {
-		return row, false, nil
-	}
-	if rows[0].SKU != string(sku) {
-		return row, false, service.Invalid("order_id", "other-order")
-	}
-	return rows[0], true, nil
+	return row, err
 }
 
 // insertTombstone inserts the tombstone. An error with the number DupEntry means that the id exists. After any other
 // error the tombstone may exist or not.
-func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
-	began := false
-	err := m.On(ctx).Connection(func(tx *gorm.DB) (err error) {
-		began = true
+func insertTombstone(db *gorm.DB, sku service.SKU, id string, made time.Time) error {
+	return db.Connection(func(tx *gorm.DB) error {
 		tx = tx.Session(&gorm.Session{NewDB: true})
 		var old bool
 		var there int
 		// An order that is too old to be written may also have been removed.
-		err = tx.Raw("SELECT ? < UTC_TIMESTAMP(6) - INTERVAL ? SECOND,"+
+		err := tx.Raw("SELECT ? < UTC_TIMESTAMP(6) - INTERVAL ? SECOND,"+
 			" (SELECT COUNT(*) FROM orders WHERE sku = ? AND epoch = 0)",
 			made.UTC(), int(writeWithin.Seconds()), string(sku)).Row().Scan(&old, &there)
 		switch {
 		case err != nil:
-			return repo.MySQLFault(ctx, doing, err)
+			return err
 		case old:
 			return service.ErrTooOld
 		case there >= repo.MaxSettled:
@@ -105,27 +94,21 @@ func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.S
 		}
 		_, err = repo.Send(tx, fmt.Sprintf("SET @lock_wait = @@innodb_lock_wait_timeout,"+
 			" SESSION innodb_lock_wait_timeout = %d", settleLockWait))
-		if err == nil {
-			defer func() {
-				if _, undo := repo.Send(tx, "SET SESSION innodb_lock_wait_timeout = @lock_wait"); undo != nil {
-					repo.Discard(tx)
-				}
-			}()
-			_, err = repo.Send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read,"+
-				" quantity_left, strategy, instance, request_id, fence, segment, created_at)"+
-				" VALUES (?, ?, 0, 0, 0, 0, 0, ?, '', '', 0, 0, UTC_TIMESTAMP(6))", id, string(sku), tombstone)
-		}
-		switch n := mysqlerr.Number(err); {
-		case n == mysqlerr.DupEntry:
+		if err != nil {
 			return err
-		case n == mysqlerr.LockWaitTimeout, repo.Deadlocked(err):
-			// Several calls for the same id deadlock if the order that they wait for is rolled back.
-			return fmt.Errorf("%s: %w: %w", doing, service.ErrUndecided, err)
 		}
-		return repo.MySQLFault(ctx, doing, err)
+		defer func() {
+			if _, undo := repo.Send(tx, "SET SESSION innodb_lock_wait_timeout = @lock_wait"); undo != nil {
+				repo.Discard(tx)
+			}
+		}()
+		_, err = repo.Send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read,"+
+			" quantity_left, strategy, instance, request_id, fence, segment, created_at)"+
+			" VALUES (?, ?, 0, 0, 0, 0, 0, ?, '', '', 0, 0, UTC_TIMESTAMP(6))", id, string(sku), tombstone)
+		if mysqlerr.Number(err) == mysqlerr.LockWaitTimeout || repo.Deadlocked(err) {
+			// Several calls for the same id deadlock if the order that they wait for is rolled back.
+			return fmt.Errorf("%w: %w", service.ErrUndecided, err)
+		}
+		return err
 	})
-	if !began {
-		err = repo.MySQLFault(ctx, doing, err)
-	}
-	return err
 }

@@ -44,8 +44,8 @@ func holding(t *testing.T, s *stock.MySQL, sku service.SKU, while func()) {
 	locked, done := make(chan struct{}), make(chan struct{})
 	var holder sync.WaitGroup
 	holder.Go(func() {
-		if err := s.Transact(context.Background(), sku, false,
-			sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
+		sell := sellIn(sku, "holder", func() { close(locked); <-done })
+		if err := s.Transact(context.Background(), sku, false, sell); err != nil {
 			t.Errorf("the holder: %v", err)
 		}
 	})
@@ -61,44 +61,33 @@ func TestTransactHeld(t *testing.T) {
 	s := onMySQL(openMySQL(t, dsn))
 	hasty := onMySQL(openMySQL(t, dsn+"?innodb_lock_wait_timeout=1"))
 	mustSet(t, s, "sku", 100)
+	fails := func(what string, err, target error) {
+		t.Helper()
+		if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) {
+			t.Errorf("%s: %v, want %v, and that nobody is down", what, err, target)
+		}
+	}
 	holding(t, s, "sku", func() {
 		try := sellIn("sku", "second", nil)
-		if err := s.Transact(short(t), "sku", true, try); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("no wait: %v, want ErrHeld", err)
-		}
-		if err := hasty.Transact(short(t), "sku", false,
-			try); !errors.Is(err, lock.ErrHeld) ||
-			errors.Is(err, lock.ErrDown) {
-			t.Errorf("lock wait timeout in the read: %v, want ErrHeld", err)
-		}
+		fails("no wait", s.Transact(short(t), "sku", true, try), lock.ErrHeld)
+		fails("lock wait timeout in the read", hasty.Transact(short(t), "sku", false, try), lock.ErrHeld)
 		stock := mustRead(t, s, "sku") // locks nothing, and so does not wait
-		if err := hasty.Write(short(t), order(stock)); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("lock wait timeout in a write: %v, want ErrHeld", err)
-		}
+		fails("lock wait timeout in a write", hasty.Write(short(t), order(stock)), lock.ErrHeld)
 		cause := errors.New("the client went away")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 		defer timer.Stop()
-		if err := s.Transact(ctx, "sku", false, try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
-			t.Errorf("cancelled wait: %v, want its cause", err)
-		}
+		fails("cancelled wait", s.Transact(ctx, "sku", false, try), cause)
 		// Long enough to be in the queue for the row by then: before that the wait is for the server.
 		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
-		if err := s.Transact(late, "sku", false,
-			try); !errors.Is(err, context.DeadlineExceeded) ||
-			errors.Is(err, lock.ErrDown) {
-			t.Errorf("wait that is over: %v, want DeadlineExceeded, and nobody is down", err)
-		}
+		fails("wait that is over", s.Transact(late, "sku", false, try), context.DeadlineExceeded)
 		// A closure that goes on after a fault must not get anything written.
-		err := s.Transact(short(t), "sku", true, func(ctx context.Context, tx service.Store) error {
+		fails("swallowed fault", s.Transact(short(t), "sku", true, func(ctx context.Context, tx service.Store) error {
 			_, _ = tx.Read(ctx, "sku")
 			_ = tx.Write(ctx, order(stock))
 			return nil
-		})
-		if !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("swallowed fault: %v, want ErrHeld", err)
-		}
+		}), lock.ErrHeld)
 	})
 	balanced(t, s, "sku", 1)
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
-	"gorm.io/gorm"
 
 	"example.com/stock/app/health"
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
+	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
+// What these tests use of repotest. Each has SKUs of its own in the database that all share.
 var (
-	servers  servertest.Shared
-	database sharedDatabase
+	servers  = &repotest.Servers
+	mysqlDSN = repotest.SharedMySQL
+	orm      = repotest.OpenMySQL
 )
 
 func TestMain(m *testing.M) {
@@ -47,53 +48,6 @@ func dial(t testing.TB, addr string) *redis.Client {
 
 func redisStore(t testing.TB) *stock.Redis {
 	return stock.NewRedis(repo.NewRedis(dial(t, servers.Redis(t).Addr)))
-}
-
-// A sharedDatabase is migrated once: every test has SKUs of its own.
-type sharedDatabase struct {
-	mu  sync.Mutex
-	dsn string
-}
-
-// mysqlDSN is that of the database that the tests share.
-func mysqlDSN(t testing.TB) string {
-	t.Helper()
-	database.mu.Lock()
-	defer database.mu.Unlock()
-	if database.dsn == "" {
-		database.dsn = servers.MariaDB(t)
-		openMySQL(t, database.dsn)
-	}
-	return database.dsn
-}
-
-// orm opens a database as the service does.
-func orm(t testing.TB, dsn string) *gorm.DB {
-	t.Helper()
-	db, err := repo.OpenMySQL(dsn, repo.Pool{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if pool, err := db.DB(); err == nil {
-			_ = pool.Close()
-		}
-	})
-	return db
-}
-
-// openMySQL opens a database and brings its schema up.
-func openMySQL(t testing.TB, dsn string) *stock.MySQL {
-	t.Helper()
-	db := orm(t, dsn)
-	m, err := repo.NewMigrator(db)
-	if err == nil {
-		_, err = m.Up(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stock.NewMySQL(repo.NewMySQL(db))
 }
 
 func mysqlStore(t testing.TB) *stock.MySQL { return stock.NewMySQL(repo.NewMySQL(orm(t, mysqlDSN(t)))) }
@@ -158,12 +112,9 @@ func stage(t testing.TB, seller service.Seller, store shop, change ...func(*serv
 	t.Helper()
 	s := &scene{
 		store:   store,
-		sku:     service.SKU(t.Name()),
+		sku:     service.SKU(digest(t.Name())),
 		serving: newSwitched(t, "lock"),
 		keeping: newSwitched(t, "store"),
-	}
-	if parsed, err := service.ParseSKU(digest(t.Name())); err == nil {
-		s.sku = parsed
 	}
 	c := service.Config{
 		Instance:     "app-1",
