@@ -62,9 +62,8 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 	}
 	if s := shelfOf(r); len(s.received) > 1 {
 		label := say.say("checkout.stock-caption")
-		v.StockWide = template.HTML(shelfChart(say, s, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80)))
-		v.StockNarrow = template.HTML(shelfChart(say, s, 10.5).
-			toSVG(420, 300, "narrow", label, s.hints(say, 30)))
+		v.StockWide = shelfChart(say, s, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80))
+		v.StockNarrow = shelfChart(say, s, 10.5).toSVG(420, 300, "narrow", label, s.hints(say, 30))
 	}
 	return t.Execute(w, v)
 }
