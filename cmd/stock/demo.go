@@ -438,8 +438,7 @@ func (d *demo) sell(run func(loadtest.Plan) (*loadtest.Result, error), a act, c 
 // writeFiles writes the requested files, and says where the page is.
 func (d *demo) writeFiles() error {
 	if d.json != "" {
-		err := writeJSON(d.json, func(w io.Writer) error { return loadtest.WriteJSON(w, d.results) })
-		if err != nil {
+		if err := writeJSON(d.json, encoded(loadtest.NewReport(d.results))); err != nil {
 			return err
 		}
 	}
