@@ -111,7 +111,6 @@ func TestAwkward(t *testing.T) {
 		{"slow", &seller{think: 20 * time.Millisecond}, none, holds, false},
 		{"orders come into sight 0.7 s late", indexed(0, 700*time.Millisecond), none, holds, true},
 		{"the list is slow", &seller{pages: 14 * time.Second}, none, holds, false},
-		{"the list is slow, and comes from an index", indexed(4*time.Second, 2*time.Second), none, holds, true},
 		{"two lists take too long together", indexed(20*time.Second, 2*time.Second), none, holds, true},
 		{"a list takes too long", indexed(40*time.Second, 2*time.Second), none, undecided, false},
 		{"a slow list shifts while it is read", shifting, none, holds, true},
