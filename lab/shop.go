@@ -124,7 +124,7 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 	id := fmt.Sprintf("%s.%s.%d", b.SKU, who, len(s.visits))
 	b.owned.Go(func() {
 		defer close(v.done)
-		v.record, _ = checkout.Send(b.Ctx, app.client, a, nil, id)
+		v.record = checkout.Send(b.Ctx, app.client, a, nil, id)
 		v.record.DoneAt = time.Now()
 	})
 	return v

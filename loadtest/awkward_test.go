@@ -111,7 +111,6 @@ func TestAwkward(t *testing.T) {
 		{"slow", &seller{think: 20 * time.Millisecond}, none, holds, false},
 		{"orders come into sight 0.7 s late", indexed(0, 700*time.Millisecond), none, holds, true},
 		{"the list is slow", &seller{pages: 14 * time.Second}, none, holds, false},
-		{"the list is slow, and comes from an index", indexed(4*time.Second, 2*time.Second), none, holds, true},
 		{"two lists take too long together", indexed(20*time.Second, 2*time.Second), none, holds, true},
 		{"a list takes too long", indexed(40*time.Second, 2*time.Second), none, undecided, false},
 		{"a slow list shifts while it is read", shifting, none, holds, true},
@@ -137,12 +136,6 @@ func TestAwkward(t *testing.T) {
 		{"replies are lost, and had sold", sells(silent(true)), none, holds, false},
 		{"replies are lost, and had not sold", sells(silent(false)), none, holds, false},
 		{"replies are lost, and no orders are listed", blind, loadtest.Plan{Requests: 20}, undecided, false},
-		{"it is busy most of the time", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			if s.n%3 > 0 {
-				return loadtest.Reply{Outcome: loadtest.Busy, Status: 503}
-			}
-			return s.sell(g, r)
-		}), none, holds, false},
 		{"it restarts, and refuses connections", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n > 10 && s.n < 30 {
 				return loadtest.Reply{Outcome: loadtest.Failed, Error: "not sent: connection refused"}
@@ -191,14 +184,6 @@ func TestAwkward(t *testing.T) {
 		{"one order for each unit, and a proxy replaces request ids", retold(split(), func(_ int, o *loadtest.Order) {
 			o.RequestID = "proxy-" + o.RequestID
 		}), three, holds, false},
-		{"one order for each unit, and replies are lost", sells(
-			func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-				told := splits(0, 0)(s, g, r)
-				if s.every(7) {
-					return loadtest.Reply{Outcome: loadtest.Unknown}
-				}
-				return told
-			}), three, holds, false},
 		{"it redirects, which says nothing of a sale", sells(
 			func(*seller, *good, loadtest.Request) loadtest.Reply {
 				return loadtest.Reply{Outcome: loadtest.Failed, Status: 307, Location: "https://shop.example/buy"}

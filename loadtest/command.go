@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"log"
 	"os/exec"
 	"strings"
 	"sync"
@@ -37,6 +37,16 @@ func ParseCommand(text string) (Command, error) {
 	return Command{float64(after) / float64(time.Millisecond), shell}, nil
 }
 
+// CheckCommands returns a PlanError if a run of that duration is over before one of the commands. 0: it has no end.
+func CheckCommands(list []Command, duration time.Duration) error {
+	for i := range list {
+		if after := list[i].After(); duration > 0 && after >= duration {
+			return wrong("at", "at-late", "given", after, "duration", duration)
+		}
+	}
+	return nil
+}
+
 // After returns the moment, counted from the first request.
 func (c *Command) After() time.Duration { return time.Duration(c.AtMS * float64(time.Millisecond)) }
 
@@ -58,11 +68,14 @@ type Ran struct {
 }
 
 // RunCommands executes each command at its moment after start, until ctx ends. It returns when all have ended. Each
-// command and each line of its output is written to log, if that is not nil, with the time since start.
-func RunCommands(ctx context.Context, start time.Time, list []Command, log io.Writer) []Ran {
+// command and each line of its output is written to out, if that is not nil, with the time since start.
+func RunCommands(ctx context.Context, start time.Time, list []Command, out io.Writer) []Ran {
+	if out == nil {
+		out = io.Discard
+	}
 	ran := make([]Ran, len(list))
 	var all sync.WaitGroup
-	lines := &lineLog{to: log, start: start}
+	lines := &lineLog{log.New(out, "", 0), start}
 	for i, c := range list {
 		ran[i].Command = c
 		all.Go(func() {
@@ -76,16 +89,13 @@ func RunCommands(ctx context.Context, start time.Time, list []Command, log io.Wr
 	return ran
 }
 
-func (r *Ran) run(ctx context.Context, log *lineLog) {
-	log.line("$ " + r.Shell)
+func (r *Ran) run(ctx context.Context, lines *lineLog) {
+	lines.line("$ " + r.Shell)
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	defer context.AfterFunc(ctx, func() { _ = Sleep(life, Grace); kill() })()
-	cmd := exec.CommandContext(life, "sh", "-c", r.Shell)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = Grace // a process that left the group may hold the output open
-	output := &outputLines{log: log}
+	cmd := shell(life, r.Shell, Grace)
+	output := &outputLines{log: lines}
 	cmd.Stdout, cmd.Stderr = output, output
 	began := time.Now()
 	r.StartedAt = began.Round(0).UTC()
@@ -95,24 +105,26 @@ func (r *Ran) run(ctx context.Context, log *lineLog) {
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		r.Failed = err.Error()
 	}
-	log.line("$ " + r.Shell + ": " + cmd.ProcessState.String())
+	lines.line("$ " + r.Shell + ": " + cmd.ProcessState.String())
 }
 
-// A lineLog writes lines with the time since start. It is safe for concurrent use.
+// shell returns a shell command that is killed with its process group when ctx ends. Its output is read for so much
+// longer at most, because a process that left the group may hold it open.
+func shell(ctx context.Context, command string, wait time.Duration) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = wait
+	return cmd
+}
+
+// A lineLog writes lines with the time since start.
 type lineLog struct {
-	mu    sync.Mutex
-	to    io.Writer // nil: nowhere
+	*log.Logger
 	start time.Time
 }
 
-func (l *lineLog) line(text string) {
-	if l.to == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintf(l.to, "[%.1fs] %s\n", time.Since(l.start).Seconds(), text)
-}
+func (l *lineLog) line(text string) { l.Printf("[%.1fs] %s", time.Since(l.start).Seconds(), text) }
 
 // outputLines passes the output of one command on, line by line.
 type outputLines struct {
@@ -145,12 +157,14 @@ type Sent struct {
 	Sale     bool // it was accepted
 }
 
-// Aftermath fills in what became of the requests after each command, whatever their order.
-func Aftermath(list []Ran, sent func(yield func(Sent) bool)) {
+// Aftermath fills in what became of the requests after each command, whatever their order. sent returns what a record
+// is of.
+func Aftermath[R any](list []Ran, records []R, sent func(*R) Sent) {
 	for i := range list {
 		list[i].Then, list[i].NextSaleMS = nil, 0
 	}
-	for s := range sent {
+	for k := range records {
+		s := sent(&records[k])
 		var latest *Ran
 		for i := range list {
 			r := &list[i]
@@ -222,15 +236,7 @@ func WhenItHappens(f Finding, oversold int64, lost bool) words.Text {
 
 // aftermath fills in what became of the requests after each command.
 func (r *Result) aftermath() {
-	if len(r.Ran) == 0 {
-		return
-	}
-	Aftermath(r.Ran, func(yield func(Sent) bool) {
-		for i := range r.Records {
-			rec := &r.Records[i]
-			if !yield(Sent{rec.SentAt, rec.DoneAt, string(rec.Outcome), rec.Outcome == Accepted}) {
-				return
-			}
-		}
+	Aftermath(r.Ran, r.Records, func(rec *Record) Sent {
+		return Sent{rec.SentAt, rec.DoneAt, string(rec.Outcome), rec.Outcome == Accepted}
 	})
 }

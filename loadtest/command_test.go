@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,13 +93,14 @@ func TestAftermath(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	ran := []loadtest.Ran{{StartedAt: at(200)}, {StartedAt: at(100)}, {}}
-	loadtest.Aftermath(ran, slices.Values([]loadtest.Sent{
+	sent := []loadtest.Sent{
 		{At: at(50), Done: at(150), Outcome: "accepted", Sale: true}, // asked for before
 		{At: at(110), Done: at(120), Outcome: "failed"},
 		{At: at(130), Done: at(190), Outcome: "accepted", Sale: true},
 		{At: at(120), Done: at(140), Outcome: "accepted", Sale: true},
 		{At: at(210), Done: at(900), Outcome: "unknown"},
-	}))
+	}
+	loadtest.Aftermath(ran, sent, func(s *loadtest.Sent) loadtest.Sent { return *s })
 	if r := ran[1]; r.NextSaleMS != 40 || r.Then["failed"] != 1 || r.Then["accepted"] != 2 || len(r.Then) != 2 {
 		t.Errorf("the first: %+v", r)
 	}

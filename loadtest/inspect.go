@@ -3,7 +3,6 @@ package loadtest
 import (
 	"cmp"
 	"context"
-	"io"
 	"slices"
 	"time"
 
@@ -243,6 +242,3 @@ func (look *Look) replies(a *Account) (records []Record) {
 	}
 	return records
 }
-
-// WriteInspectionJSON writes i as JSON.
-func WriteInspectionJSON(w io.Writer, i *Inspection) error { return EncodeJSON(w, i) }

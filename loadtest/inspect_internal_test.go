@@ -145,8 +145,6 @@ func TestWhatTheStoreAloneShows(t *testing.T) {
 	mapped := sold(4)
 	mapped.stock.Mapped = true
 	mapped.assumed = 10
-	unlisted := sold(4)
-	unlisted.stock.Mapped, unlisted.stock.Unlisted, unlisted.stock.Epoch, unlisted.orders = true, true, 0, nil
 	for _, row := range []struct {
 		name   string
 		target Target
@@ -196,14 +194,34 @@ func TestWhatTheStoreAloneShows(t *testing.T) {
 			}
 		})
 	}
-	// Without orders, each accepted reply stands for the units that were asked for.
-	for quantity, accepted := range map[int64]int64{0: 4, 1: 4, 2: 2} {
+}
+
+// Without orders, the count of a tool is the evidence. What the tool did not count may have sold.
+func TestInspectWithoutOrders(t *testing.T) {
+	n := func(n int64) *int64 { return &n }
+	for _, row := range []struct {
+		name string
+		look Look
+		want Finding
+		says string
+	}{
+		{"all were counted", Look{Accepted: n(92)}, Holds, ""},
+		{"too many", Look{Accepted: n(93)}, Broken, "1 unit lost"},
+		{"too few", Look{Accepted: n(91)}, Broken, "1 unit vanished"},
+		{"cut off at the end", Look{Accepted: n(91), CutOff: 2}, Undecided, "unknown for 1 unit"},
+		{"more than was cut off", Look{Accepted: n(90), CutOff: 1}, Broken, "1 unit vanished"},
+		{"cut off, and they sold nothing", Look{Accepted: n(92), CutOff: 2}, Holds, ""},
+		{"of two units", Look{Accepted: n(45), CutOff: 1, Quantity: 2}, Undecided, "for 2 units"},
+		{"at least", Look{AtLeast: n(40)}, Undecided, "stopped counting replies at a limit"},
+		{"as many at least", Look{AtLeast: n(92)}, Undecided, "at least 92 were accepted"},
+		{"too many at least", Look{AtLeast: n(93)}, Broken, "1 unit lost"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			look := Look{Store: "redis", SKU: "pen", Accepted: &accepted, Quantity: quantity}
-			i, err := Inspect(t.Context(), unlisted, look)
-			if err != nil || i.Sold != 4 || i.Lost != 0 || i.Oversold != 0 || i.Finding == Broken {
-				t.Errorf("%d replies of %d: sold %d, lost %d, %s: %v",
-					accepted, quantity, i.Sold, i.Lost, i.Reasons, err)
+			c := &counter{stock: Stock{SKU: "x", Quantity: 8, Initial: 100, Mapped: true, Unlisted: true}}
+			row.look.SKU, row.look.Initial, row.look.Recheck = "x", n(100), new(time.Duration)
+			i, err := Inspect(t.Context(), c, row.look)
+			if err != nil || i.Finding != row.want || !strings.Contains(fmt.Sprint(i.Reasons), row.says) {
+				t.Errorf("%s: %+v, %v; want %s: %s", row.name, i, err, row.want, row.says)
 			}
 		})
 	}

@@ -86,12 +86,6 @@ func (t *tape) lost(i int) { t.records[i].Reply = loadtest.Reply{Outcome: loadte
 // unread makes the orders unreadable.
 func (t *tape) unread() { t.account.Orders, t.account.Complete = nil, false }
 
-// unlisted makes the target a foreign one that lists no orders.
-func (t *tape) unlisted() {
-	t.account.Before.Mapped, t.account.Before.Unlisted = true, true
-	t.unread()
-}
-
 // of gives the tape another SKU, and the requests and orders other ids.
 func (t *tape) of(sku string) *tape {
 	t.account.Before.SKU, t.account.After.SKU = sku, sku
@@ -160,7 +154,7 @@ func wrongNumbers(t *testing.T, v loadtest.Verdict, want string) (wrong []string
 // The smallest possible fault is one unit or one request. The judge sees it in each sum and each count, and accuses
 // nothing that only looks like a fault.
 func TestJudge(t *testing.T) {
-	const busy, soldOut, failed, unknown = loadtest.Busy, loadtest.SoldOut, loadtest.Failed, loadtest.Unknown
+	const soldOut, failed, unknown = loadtest.SoldOut, loadtest.Failed, loadtest.Unknown
 	for _, row := range []struct {
 		name    string
 		stock   int64
@@ -183,43 +177,13 @@ func TestJudge(t *testing.T) {
 			broken,
 			"lost_units=1 phantoms=0",
 		},
-		{
-			"one lost, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; t.unlisted() }, broken,
-			"lost_units=1",
-		},
-		{
-			"one vanished, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity--; t.unlisted() },
-			broken,
-			"lost_units=-1",
-		},
-		{"three gone, and a lost reply of three explains it", 9, func(t *tape) {
-			t.next(1)
-			t.answer(unknown, 3)
-			t.account.After.Quantity -= 3
-			t.unlisted()
-		}, undecided, "reasons=1"},
-		{"two gone, and a lost reply explains one", 9, func(t *tape) {
-			t.next(1)
-			t.answer(unknown, 1)
-			t.account.After.Quantity -= 2
-			t.unlisted()
-		}, broken, ""},
 		{"units lost, not requests", 10, func(t *tape) { t.sell(3, 10, 4); t.sell(3, 10, 3) }, broken, "lost_units=4"},
-		{"a target that does not count what it sold", 9, func(t *tape) {
-			t.next(1)
-			t.account.Before.Mapped, t.account.After.Sold = true, 0
-		}, holds, ""},
 
 		// Versions. No fault is a reason twice.
 		{
 			"two read the same version", 10, func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1); t.next(1) }, broken,
 			"collisions=1 lost_units=1 certificates=1 reasons=2 linear.result=illegal",
 		},
-		{"five read the same version: ten pairs", 10, func(t *tape) {
-			for range 5 {
-				t.sell(3, 10, 1)
-			}
-		}, broken, "collisions=10 lost_units=4 certificates=4"},
 		{
 			"a stale read", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1) }, broken,
 			"stale_reads=1 collisions=0 reasons=2 linear.result=illegal",
@@ -230,12 +194,6 @@ func TestJudge(t *testing.T) {
 			t.sell(5, 9, 1)
 			t.sell(6, 9, 1)
 		}, broken, "stale_reads=1 collisions=1 reasons=2"},
-		{"two that read the same, and not what was written", 10, func(t *tape) {
-			t.next(1)
-			t.sell(4, 10, 1)
-			t.sell(4, 10, 1)
-			t.account.After.Quantity = 7
-		}, broken, "stale_reads=0 collisions=1 reasons=1"},
 		{"the first did not read the initial stock", 10, func(t *tape) { t.sell(3, 9, 1) }, broken, "stale_reads=1"},
 		{"wrong subtraction", 10, func(t *tape) {
 			t.next(1)
@@ -248,12 +206,6 @@ func TestJudge(t *testing.T) {
 			o.Read, o.Remaining, o.Version, o.Blind = 0, 0, 0, true
 			t.next(1)
 		}, holds, "limits=2"},
-		{"orders missing, and yet a proof", 10, func(t *tape) {
-			t.sell(3, 10, 1)
-			t.sell(3, 10, 1)
-			t.unread()
-			t.account.After = nil
-		}, broken, "collisions=1 remaining_known=false"},
 
 		// Fences and batches.
 		{"a fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, holds, ""},
@@ -307,23 +259,10 @@ func TestJudge(t *testing.T) {
 			t.from(2, 1, 5, 1)
 			t.account.After.Quantity++
 		}, broken, "collisions=1 certificates=1"},
-		{"a stale read in one segment", 20, func(t *tape) {
-			t.from(1, 7, 5, 1)
-			t.from(2, 7, 5, 1)
-			t.from(2, 8, 5, 1)
-		}, broken, "stale_reads=1"},
 		{"a fence that drops in one segment", 20, func(t *tape) {
 			t.from(2, 1, 5, 1).Fence = 4
 			t.from(2, 2, 4, 1).Fence = 3
 		}, broken, "fence_drops=1"},
-		{
-			"lost in one segment", 20, func(t *tape) { t.from(1, 1, 5, 1); t.account.After.Quantity++ },
-			broken, "lost_units=1",
-		},
-		{"sold out in every segment, but not in all of them", 20, func(t *tape) {
-			t.from(1, 1, 1, 1)
-			t.answer(soldOut, 2)
-		}, broken, "false_sold_out=1"},
 
 		// Replies and orders.
 		{"one order of three told twice", 9, func(t *tape) {
@@ -338,18 +277,11 @@ func TestJudge(t *testing.T) {
 			t.records, t.account.Orders[1].RequestID = t.records[:1], "r1"
 			t.lost(0)
 		}, broken, "recovered=1 duplicates=1 misserved=0"},
-		{"others sell, though they should not", 10, func(t *tape) {
-			for range 5 {
-				t.next(1)
-			}
-			t.records = t.records[:1]
-		}, undecided, "foreign=4 reasons=1"},
 		{
 			"one unit of three, and no usable reply", 10,
 			func(t *tape) { t.next(1); t.records[0].Quantity = 3; t.lost(0) },
 			broken, "misserved=1",
 		},
-		{"another segment in the reply", 10, func(t *tape) { t.next(1).Segment = 7 }, broken, "misquoted=1"},
 		{
 			"another fence in the reply", 10, func(t *tape) { t.next(1).Fence = 7; t.account.Orders[0].Fence = 8 },
 			broken,
@@ -390,24 +322,7 @@ func TestJudge(t *testing.T) {
 			"remaining_known=false",
 		},
 
-		// The stock was set during the run.
-		{
-			"set again meanwhile", 10, func(t *tape) { t.next(1); t.account.After.Epoch, t.account.Orders = 3, nil },
-			undecided,
-			"remaining_known=false phantoms=0",
-		},
-		{"set again before the last", 10, func(t *tape) {
-			t.next(1)
-			t.next(1).Epoch = 3
-			t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
-			t.account.Orders[0].Epoch = 3
-		}, undecided, "remaining_known=false phantoms=0"},
-
 		// The order in time. No other check considers it.
-		{
-			"one after the other in time", 3, func(t *tape) { at(t.next(1), 0, 1); at(t.next(1), 2, 3) }, holds,
-			"linear.result=ok",
-		},
 		{
 			"at the same time, the later one first", 3, func(t *tape) { at(t.next(1), 2, 5); at(t.next(1), 0, 4) },
 			holds,
@@ -426,21 +341,6 @@ func TestJudge(t *testing.T) {
 			},
 			holds, "linear.result=ok",
 		},
-		{
-			"busy whatever there is", 3, func(t *tape) { at(t.answer(busy, 1), 0, 1); at(t.next(3), 2, 3) }, holds,
-			"linear.result=ok",
-		},
-		{"no reply, and the order later", 3, func(t *tape) {
-			at(t.next(1), 4, 5)
-			at(t.next(1), 0, 1)
-			t.lost(1)
-		}, holds, "linear.result=ok"},
-		{"somebody else's order", 3, func(t *tape) {
-			t.shared = true
-			t.next(1)
-			at(t.next(1), 2, 3)
-			t.records = t.records[1:]
-		}, holds, "linear.result=ok"},
 		{"the times of one segment do not matter for another", 9, func(t *tape) {
 			at(t.from(1, 1, 5, 1), 10, 11)
 			at(t.from(2, 1, 4, 1), 0, 1)

@@ -211,19 +211,18 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 		if l.Complete {
 			l.verdict.Phantoms++
 		}
-		l.sales = append(l.sales, sale{
-			order:     r.OrderID,
-			request:   r.RequestID,
-			instance:  r.Instance,
-			quantity:  r.Quantity,
-			read:      r.Read,
-			remaining: r.Remaining,
-			version:   r.Version,
-			fence:     r.Fence,
-			segment:   r.Segment,
-			blind:     r.Blind,
-			of:        r,
-		})
+		l.sales = append(l.sales, saleOf(&Order{
+			OrderID: r.OrderID, RequestID: r.RequestID, Instance: r.Instance, Quantity: r.Quantity, Read: r.Read,
+			Remaining: r.Remaining, Version: r.Version, Fence: r.Fence, Segment: r.Segment, Blind: r.Blind,
+		}, r))
+	}
+}
+
+// saleOf returns the sale that an order of r reports, or that r's reply does. r may be nil.
+func saleOf(o *Order, r *Record) sale {
+	return sale{
+		order: o.OrderID, request: o.RequestID, instance: o.Instance, quantity: o.Quantity, read: o.Read,
+		remaining: o.Remaining, version: o.Version, fence: o.Fence, segment: o.Segment, blind: o.Blind, of: r,
 	}
 }
 
@@ -260,20 +259,9 @@ func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 		// The reply has the values that the list of orders lacks.
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
 	}
-	l.sales = append(l.sales, sale{
-		order:     o.OrderID,
-		request:   o.RequestID,
-		instance:  o.Instance,
-		quantity:  o.Quantity,
-		read:      o.Read,
-		remaining: o.Remaining,
-		version:   o.Version,
-		fence:     max(fence, o.Fence),
-		segment:   o.Segment,
-		blind:     o.Blind,
-		of:        r,
-		booked:    &booked,
-	})
+	s := saleOf(o, r)
+	s.fence, s.booked = max(fence, o.Fence), &booked
+	l.sales = append(l.sales, s)
 }
 
 // undone finds sales that an earlier look saw in the store and the last did not. A service may take back an order

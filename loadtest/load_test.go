@@ -166,18 +166,3 @@ func TestRequestIDsHaveNoMark(t *testing.T) {
 		t.Errorf("60 ids have %d beginnings", len(begin))
 	}
 }
-
-// Latency counts from the time at which a request was due, not from its sending.
-func TestLatencyFromThePlannedTime(t *testing.T) {
-	tape := newTape(10)
-	for i, late := range []int{0, 1, 500} {
-		r := tape.next(1)
-		at(r, 1000*i+late, 1000*i+late+2)
-		r.PlannedAt = noon.Add(time.Duration(i) * time.Second)
-	}
-	l := loadtest.Measure(tape.records)
-	if l.Late != 1 || l.LongestLateMS != 500 || l.All.Max < 502 || l.All.Max > 503 || l.Service == nil ||
-		l.Service.Max > 2.1 {
-		t.Errorf("%+v, service %+v", l, l.Service)
-	}
-}

@@ -271,17 +271,15 @@ const (
 	ReportVersion = 3
 )
 
-// A Report is the document that WriteJSON writes. It has the runs without their requests, which are in the histories.
+// A Report is the document of runs. It has them without their requests, which are in the histories.
 type Report struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
 	Runs    []*Result `json:"runs"`
 }
 
-// WriteJSON writes the runs as JSON.
-func WriteJSON(w io.Writer, results []*Result) error {
-	return EncodeJSON(w, Report{ReportFormat, ReportVersion, results})
-}
+// NewReport returns the document of these runs.
+func NewReport(runs []*Result) Report { return Report{ReportFormat, ReportVersion, runs} }
 
 // EncodeJSON writes v as JSON that people can read.
 func EncodeJSON(w io.Writer, v any) error {

@@ -173,15 +173,10 @@ func (p *Plan) check(wait time.Duration) error {
 			return wrong("quantity", "one-or-more", "given", q)
 		}
 	}
-	for i := range p.At {
-		if after := p.At[i].After(); p.Duration > 0 && after >= p.Duration {
-			return wrong("at", "at-late", "given", after, "duration", p.Duration)
-		}
-	}
 	if _, err := p.Skew.Weights(p.SKUs); err != nil {
 		return &PlanError{"skew", words.Of(err)}
 	}
-	return nil
+	return CheckCommands(p.At, p.Duration)
 }
 
 func (p *Plan) checkClosed() error {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -98,11 +97,8 @@ type commandIssuer struct {
 func (i commandIssuer) issue(ctx context.Context, customer string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", i.command)
+	cmd := shell(ctx, i.command, time.Second)
 	cmd.Env = append(os.Environ(), CustomerVariable+"="+customer)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
 	out, said := &bounded{}, &bounded{}
 	cmd.Stdout, cmd.Stderr = out, said
 	err := cmd.Run()

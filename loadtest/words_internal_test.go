@@ -29,6 +29,7 @@ func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 		{"", "no whole reply: no reply within the timeout", "没有完整的响应：时限之内没有响应"},
 		{"", "no whole reply: EOF", "没有完整的响应：EOF"},
 		{"", "not sent: connection refused", "没有发出：connection refused"},
+		{"", "status 307 redirects to http://a/b, which is not followed", "状态码 307，重定向到 http://a/b，这里不会跟随"},
 		{"", "step line: no whole reply: EOF", "步骤 line：没有完整的响应：EOF"},
 		{"sold_out", "sold out: 3 left", "售罄：剩余 3 件"},
 		{"backend_down", "redis is down: it does not answer", "redis 不可用：it does not answer"},

@@ -21,20 +21,14 @@ import (
 
 // A checkoutRun holds the flags of "stock checkout".
 type checkoutRun struct {
-	voice
-	plan           checkout.Plan
-	url, token     string
-	tokens         string // a command
-	skew, quantity string
-	at             []string
-	events         string
-	history, json  string
-	noColor        bool
-	out            reportFlags
+	runFlags
+	plan   checkout.Plan
+	tokens string // a command
+	events string
 }
 
 func checkoutCommand(v voice) *cobra.Command {
-	c := checkoutRun{voice: v, out: reportFlags{voice: v}}
+	c := checkoutRun{runFlags: newRunFlags(v)}
 	cmd := &cobra.Command{
 		Use:  "checkout",
 		Args: noArgs,
@@ -52,9 +46,7 @@ func checkoutCommand(v voice) *cobra.Command {
 }
 
 func (c *checkoutRun) add(flags *pflag.FlagSet) {
-	flags.SortFlags = false
-	flags.StringVar(&c.url, "url", "http://localhost:8080", "")
-	flags.StringVar(&c.token, "admin-token", "", "")
+	c.addTarget(flags)
 	flags.StringVar(&c.tokens, "token-command", "", "")
 
 	flags.IntVarP(&c.plan.Visits, "visits", "n", 0, "")
@@ -74,9 +66,7 @@ func (c *checkoutRun) add(flags *pflag.FlagSet) {
 
 	flags.StringArrayVar(&c.at, "at", nil, "")
 	flags.StringVar(&c.events, "events", "", "")
-	flags.StringVar(&c.history, "history", "", "")
-	flags.StringVar(&c.json, "json", "", "")
-	flags.StringVar(&c.out.html, "html", "", "")
+	c.addFiles(flags)
 }
 
 // checkoutVisits is how many visits there are if nothing is said: some ten seconds.
@@ -84,13 +74,9 @@ const checkoutVisits = 1000
 
 // read makes the plan of the flags. Its errors are PlanErrors that name the flag.
 func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
-	c.token = cmp.Or(c.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 	p := &c.plan
-	if c.plan.Quantities, err = loadtest.ParseQuantities(c.quantity); err != nil {
-		return wrong("quantity", err)
-	}
-	if c.plan.At, err = parseCommands(c.at); err != nil {
-		return wrong("at", err)
+	if p.Quantities, p.At, err = c.parse(); err != nil {
+		return err
 	}
 	p.Skew = loadtest.Skew(c.skew)
 	if !flags.Changed("visits") && !flags.Changed("duration") {
@@ -118,13 +104,7 @@ func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 	if p.Lost == 0 {
 		p.Lost = -1
 	}
-	if err := checkFile(c.json); err != nil { // "-" is in this folder, which exists
-		return wrong("json", err)
-	}
-	if err := c.out.check(); err != nil {
-		return err
-	}
-	c.plan, err = c.plan.Filled()
+	c.plan, err = p.Filled()
 	return err
 }
 
@@ -192,18 +172,16 @@ func (c *checkoutRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // showCheckout writes the result as text, or as JSON to where json says, and the files.
 func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool, stdout, stderr io.Writer) error {
-	asJSON := func(w io.Writer) error { return checkout.WriteJSON(w, r) }
-	var failed []error
-	if json == "-" {
-		failed = append(failed, asJSON(stdout))
-	} else {
-		failed = append(failed, f.writeOne("json", json, stderr, asJSON),
-			report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
+	done, err := writeDocument(json, r, stdout)
+	if !done {
+		if json != "" && err == nil {
+			fmt.Fprintln(stderr, f.say("wrote", "path", json))
+		}
+		err = errors.Join(err, report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
 	}
-	failed = append(failed, f.writeOne("html", f.html, stderr, func(w io.Writer) error {
+	return errors.Join(err, f.writePage(stderr, func(w io.Writer) error {
 		return report.WriteCheckoutHTML(w, r, commit(), string(f.voice))
 	}))
-	return errors.Join(failed...)
 }
 
 // readCheckout reads and judges the history of a checkout. It returns nil for a file that is none. With the error of a

@@ -423,8 +423,7 @@ func (d *demo) sell(ctx context.Context, client *loadtest.Client, a act, c cast)
 // writeFiles writes the requested files, and says where the page is.
 func (d *demo) writeFiles() error {
 	if d.json != "" {
-		err := writeJSON(d.json, func(w io.Writer) error { return loadtest.WriteJSON(w, d.results) })
-		if err != nil {
+		if err := writeJSON(d.json, encoded(loadtest.NewReport(d.results))); err != nil {
 			return err
 		}
 	}

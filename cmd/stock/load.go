@@ -21,8 +21,7 @@ import (
 )
 
 func loadCommand(v voice) *cobra.Command {
-	f := loadFlags{voice: v}
-	f.out.voice = v
+	f := loadFlags{runFlags: newRunFlags(v)}
 	cmd := &cobra.Command{
 		Use:  "load --strategy NAME[,NAME...]|all",
 		Args: noArgs,
@@ -48,24 +47,21 @@ func loadCommand(v voice) *cobra.Command {
 
 // loadFlags holds the flags of load.
 type loadFlags struct {
-	voice
+	runFlags
 	plan       loadtest.Plan
 	strategies []string
-	url, token string
 	mapping    *mapping.File // nil: the target is a service of ours
 
 	// read makes these a part of the plan.
 	concurrency, requests, maxInFlight int
-	rate, skew, arrivals, quantity     string
+	rate, arrivals                     string
 	wait, recheck                      time.Duration
-	expect, at                         []string
+	expect                             []string
 	thresholds                         []loadtest.Threshold
 
-	history, json     string
-	out               reportFlags
-	mustRace, noColor bool
-	print             bool // the mapping file, and nothing else
-	try               bool // the mapping, in place of a load
+	mustRace bool
+	print    bool // the mapping file, and nothing else
+	try      bool // the mapping, in place of a load
 
 	kept []string // files written besides those of out
 }
@@ -77,9 +73,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 		}
 		return pflag.NormalizedName(name)
 	})
-	flags.SortFlags = false
-	flags.StringVar(&f.url, "url", "http://localhost:8080", "")
-	flags.StringVar(&f.token, "admin-token", "", "")
+	f.addTarget(flags)
 	flags.StringSliceVarP(&f.strategies, "strategy", "s", nil, "")
 	flags.StringVar(&f.plan.Mapping, "mapping", "", "")
 	flags.BoolVar(&f.print, "print", false, "")
@@ -109,22 +103,19 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.expect, "expect", nil, "")
 	flags.StringArrayVar(&f.at, "at", nil, "")
 	flags.BoolVar(&f.mustRace, "must-race", false, "")
-	flags.StringVar(&f.history, "history", "", "")
-	flags.StringVar(&f.json, "json", "", "")
-	f.out.add(flags)
+	f.addFiles(flags)
 }
 
 // read returns the plan of the flags. Its errors are PlanErrors that name the flag.
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
-	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 	var err error
+	if f.plan.Quantities, f.plan.At, err = f.parse(); err != nil {
+		return err
+	}
 	if f.rate != "" {
 		if f.plan.Rate, err = loadtest.ParseRate(f.rate); err != nil {
 			return wrong("rate", err)
 		}
-	}
-	if f.plan.Quantities, err = loadtest.ParseQuantities(f.quantity); err != nil {
-		return wrong("quantity", err)
 	}
 	if len(f.plan.Quantities) == 1 {
 		f.plan.Quantity, f.plan.Quantities = f.plan.Quantities[0], nil
@@ -135,9 +126,6 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 			return wrong("expect", err)
 		}
 		f.thresholds = append(f.thresholds, threshold)
-	}
-	if f.plan.At, err = parseCommands(f.at); err != nil {
-		return wrong("at", err)
 	}
 	// All strategies share one seed, so that each gets the same requests.
 	f.plan.Seed = cmp.Or(f.plan.Seed, loadtest.NewSeed())
@@ -169,12 +157,6 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	}
 	if flags.Changed("duration") && f.plan.Duration == 0 {
 		return wrong("duration", failure("wrong.no-duration"))
-	}
-	if err := checkFile(f.json); err != nil { // "-" is in this folder, which exists
-		return wrong("json", err)
-	}
-	if err := f.out.check(); err != nil {
-		return err
 	}
 	if err := f.readTarget(flags); err != nil {
 		return err
@@ -312,18 +294,6 @@ func (f *loadFlags) one(
 	return result, err
 }
 
-// parseCommands parses the texts of --at.
-func parseCommands(texts []string) (list []loadtest.Command, err error) {
-	for _, text := range texts {
-		c, err := loadtest.ParseCommand(text)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, nil
-}
-
 // commandLog returns where the commands of --at and their output are shown. On a terminal the line of the progress is
 // cleared first.
 func commandLog(stderr io.Writer) io.Writer {
@@ -343,19 +313,14 @@ func (c clearing) Write(text []byte) (int, error) {
 
 // show writes the results as text, or as JSON to where --json says.
 func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
-	asJSON := func(w io.Writer) error { return loadtest.WriteJSON(w, results) }
-	switch f.json {
-	case "":
-	case "-":
-		return asJSON(stdout)
-	default:
-		if err := writeJSON(f.json, asJSON); err != nil {
-			return err
-		}
+	done, err := writeDocument(f.json, loadtest.NewReport(results), stdout)
+	if done || err != nil {
+		return err
+	}
+	if f.json != "" {
 		f.kept = append(f.kept, f.json)
 	}
 	s := f.style(stdout, f.noColor)
-	var err error
 	if len(results) == 1 {
 		err = report.WriteReport(stdout, results[0], s)
 	} else {

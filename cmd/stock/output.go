@@ -19,6 +19,7 @@ import (
 
 	"example.com/stock/app"
 	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/lock/locktest/server"
 )
@@ -113,6 +114,23 @@ func writeJSON(path string, write func(io.Writer) error) error {
 		return fmt.Errorf("--json: %w", err)
 	}
 	return nil
+}
+
+// writeDocument writes a document to where --json says. done reports whether that is stdout, which then gets nothing
+// else.
+func writeDocument(path string, document any, stdout io.Writer) (done bool, err error) {
+	switch path {
+	case "":
+		return false, nil
+	case "-":
+		return true, loadtest.EncodeJSON(stdout, document)
+	}
+	return false, writeJSON(path, encoded(document))
+}
+
+// encoded returns a function that writes a document of package loadtest.
+func encoded(document any) func(io.Writer) error {
+	return func(w io.Writer) error { return loadtest.EncodeJSON(w, document) }
 }
 
 // indented returns a function that writes v as JSON.

@@ -75,7 +75,7 @@ func (a *reportAsk) show(page report.Page, stdout, stderr io.Writer) error {
 	for _, g := range page.Groups {
 		runs = append(runs, g.Runs...)
 	}
-	load := loadFlags{voice: a.voice, json: a.json, noColor: a.noColor}
+	load := loadFlags{runFlags: runFlags{voice: a.voice, json: a.json, noColor: a.noColor}}
 	return errors.Join(load.show(runs, stdout), a.write(page, stderr))
 }
 
@@ -127,17 +127,16 @@ func (f *reportFlags) check() error {
 
 // write writes the page, if one was asked for, and names it on stderr.
 func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
-	return f.writeOne("html", f.html, stderr, func(w io.Writer) error { return report.WriteHTML(w, page) })
+	return f.writePage(stderr, func(w io.Writer) error { return report.WriteHTML(w, page) })
 }
 
-// writeOne writes the file of a flag and names it on stderr. If path is empty, there is none.
-func (f *reportFlags) writeOne(flag, path string, stderr io.Writer, write func(io.Writer) error) error {
-	if path == "" {
+func (f *reportFlags) writePage(stderr io.Writer, write func(io.Writer) error) error {
+	if f.html == "" {
 		return nil
 	}
-	if err := writeFile(path, write); err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
+	if err := writeFile(f.html, write); err != nil {
+		return fmt.Errorf("--html: %w", err)
 	}
-	fmt.Fprintln(stderr, f.say("wrote", "path", path))
+	fmt.Fprintln(stderr, f.say("wrote", "path", f.html))
 	return nil
 }

@@ -235,15 +235,8 @@ func acceptsFailures(described *mapping.File) bool {
 
 // show writes the verdict as text, or as JSON to where --json says.
 func (f *verdictFlags) show(i *loadtest.Inspection, stdout io.Writer) error {
-	asJSON := func(w io.Writer) error { return loadtest.WriteInspectionJSON(w, i) }
-	switch f.json {
-	case "":
-	case "-":
-		return asJSON(stdout)
-	default:
-		if err := writeJSON(f.json, asJSON); err != nil {
-			return err
-		}
+	if done, err := writeDocument(f.json, i, stdout); done || err != nil {
+		return err
 	}
 	return report.WriteInspection(stdout, i, f.style(stdout, f.noColor))
 }

@@ -40,7 +40,7 @@ func TestWhatIsKeptOfAnAttempt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, _ := Send(t.Context(), c, Ask{Op: OpPlace, Customer: "c", Key: "k", Lines: []Line{{"pen", 1}}}, nil, "id")
+		r := Send(t.Context(), c, Ask{Op: OpPlace, Customer: "c", Key: "k", Lines: []Line{{"pen", 1}}}, nil, "id")
 		text, err := json.Marshal(r)
 		if err != nil || r.Outcome != row.want || len(text) > 4<<10 ||
 			!strings.HasSuffix(r.Instance, "... (20480 bytes)") {

@@ -143,11 +143,6 @@ func (p Plan) Filled() (Plan, error) {
 	if p.Lost > 0.9 {
 		return p, wrong("lost-replies", "lost", "given", p.Lost)
 	}
-	for i := range p.At {
-		if after := p.At[i].After(); p.Duration > 0 && after >= p.Duration {
-			return p, wrong("at", "at-late", "given", after, "duration", p.Duration)
-		}
-	}
 	for _, q := range p.Quantities {
 		if err := between("quantity", q, 1, 1000); err != nil {
 			return p, err
@@ -156,7 +151,7 @@ func (p Plan) Filled() (Plan, error) {
 	if err := cmp.Or(
 		between("skus", int64(p.SKUs), 1, maxSKUs), between("stock", p.Stock, 1, 1_000_000_000),
 		between("lines", int64(p.Lines), 1, maxLines), between("concurrency", int64(p.Concurrency), 1, maxWorkers),
-		between("visits", int64(p.Visits), 0, 10_000_000),
+		between("visits", int64(p.Visits), 0, 10_000_000), loadtest.CheckCommands(p.At, p.Duration),
 	); err != nil {
 		return p, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -76,9 +75,6 @@ const (
 	ReportFormat  = "stock-checkout-report"
 	ReportVersion = 1
 )
-
-// WriteJSON writes a result as JSON.
-func WriteJSON(w io.Writer, r *Result) error { return loadtest.EncodeJSON(w, r) }
 
 // Progress describes how far a run is.
 type Progress struct {
@@ -401,15 +397,9 @@ func (e *Evidence) told() (list []Thing) {
 
 // aftermath fills in what became of the requests after each command.
 func (r *Result) aftermath() {
-	loadtest.Aftermath(r.Ran, func(yield func(loadtest.Sent) bool) {
-		for i := range r.Evidence.Records {
-			rec := &r.Evidence.Records[i]
-			if !yield(loadtest.Sent{
-				At: rec.SentAt, Done: rec.DoneAt, Outcome: string(rec.Outcome),
-				Sale: rec.Outcome == Done,
-			}) {
-				return
-			}
+	loadtest.Aftermath(r.Ran, r.Evidence.Records, func(rec *Record) loadtest.Sent {
+		return loadtest.Sent{
+			At: rec.SentAt, Done: rec.DoneAt, Outcome: string(rec.Outcome), Sale: rec.Outcome == Done,
 		}
 	})
 }

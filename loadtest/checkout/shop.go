@@ -271,12 +271,10 @@ func (a *Ask) request(ctx context.Context, c *loadtest.Client, id string) (*http
 // errCutOff is the cause of a request whose customer broke the connection.
 var errCutOff = errors.New("the customer broke the connection off")
 
-// Send makes one attempt, and returns its record, without the times, and the reply. With cut, it closes the connection
-// that long after the request was written, or when the reply begins, whichever is first. Then the customer cannot know
-// whether the service has executed the request.
-func Send(
-	ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string,
-) (r Record, got loadtest.Answer) {
+// Send makes one attempt, and returns its record, without the times. With cut, it closes the connection that long after
+// the request was written, or when the reply begins, whichever is first. Then the customer cannot know whether the
+// service has executed the request.
+func Send(ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string) (r Record) {
 	r.Ask = a
 	ctx, drop := context.WithCancelCause(ctx)
 	defer drop(nil)
@@ -300,10 +298,9 @@ func Send(
 	req, err := a.request(ctx, c, id)
 	if err != nil {
 		r.Outcome, r.Error = Busy, err.Error()
-		return r, got
+		return r
 	}
 	reply := c.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply {
-		got = *ans
 		r.read(ans)
 		return loadtest.Reply{}
 	})
@@ -319,7 +316,7 @@ func Send(
 	default:
 		r.Outcome, r.Status, r.Error = Unknown, reply.Status, reply.Error
 	}
-	return r, got
+	return r
 }
 
 // read fills in the content of a complete reply.

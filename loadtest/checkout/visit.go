@@ -251,7 +251,7 @@ func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *t
 	// Attempts of one request go to different instances, if there are several.
 	shop := v.shops[(request+attempt)%len(v.shops)]
 	sent := v.clock.Now()
-	r, _ := Send(ctx, shop, a, cut, fmt.Sprintf("%s-%d.%d", v.run, request, attempt))
+	r := Send(ctx, shop, a, cut, fmt.Sprintf("%s-%d.%d", v.run, request, attempt))
 	r.Request, r.Attempt, r.Worker, r.Visit, r.Way = request, attempt, v.worker, v.number, v.way
 	r.SentAt, r.DoneAt = sent, v.clock.Now()
 	return r

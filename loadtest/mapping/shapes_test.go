@@ -1,12 +1,10 @@
 package mapping_test
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"example.com/stock/loadtest"
 )
@@ -15,9 +13,7 @@ import (
 // it is shipped, which nobody does here.
 type shelf struct {
 	mu           sync.Mutex
-	racing       bool // sells by what an earlier request has read
 	onHand, held int64
-	seen         int64 // the units left when somebody last read
 	orders       []shelfOrder
 }
 
@@ -30,18 +26,14 @@ func (s *shelf) put(onHand int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onHand = onHand
-	s.seen = s.onHand - s.held
 }
 
 // sell returns the id of an order, or "" if there are too few units. The order of a refused request is rejected.
 func (s *shelf) sell(units int64, ref string) (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.racing || len(s.orders)%4 == 0 {
-		s.seen = s.onHand - s.held
-	}
 	id = "o-" + strconv.Itoa(len(s.orders)+1)
-	if s.seen < units {
+	if s.onHand-s.held < units {
 		s.orders = append(s.orders, shelfOrder{id, ref, "rejected", units})
 		return ""
 	}
@@ -60,40 +52,6 @@ func (s *shelf) stock() (onHand, held int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.onHand, s.held
-}
-
-// judge puts load on a shop that has 10 units, and asks for 15.
-func judge(t *testing.T, handler http.Handler, text, sku string) *loadtest.Result {
-	t.Helper()
-	target, file := reach(t, handler, text, 4)
-	r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
-		Strategy: file.Name(), SKU: sku, Stock: 10, Requests: 15, Concurrency: 4,
-		Recheck: new(time.Duration), Late: time.Millisecond,
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// judgeBoth judges a shop that is right, which must hold, and the same when it races, which must be seen to oversell.
-func judgeBoth(t *testing.T, shop func(*shelf) http.Handler, text, sku string) {
-	t.Helper()
-	for _, racing := range []bool{false, true} {
-		t.Run(map[bool]string{false: "right", true: "racing"}[racing], func(t *testing.T) {
-			t.Parallel()
-			r := judge(t, shop(&shelf{racing: racing}), text, sku)
-			outcomes := make(map[loadtest.Outcome]int)
-			for i := range r.Records {
-				outcomes[r.Records[i].Outcome]++
-			}
-			v, sold := &r.Verdict, outcomes[loadtest.Accepted]
-			if !racing && (v.Finding != loadtest.Holds || sold != 10 || outcomes[loadtest.SoldOut] != 5) ||
-				racing && (v.Finding != loadtest.Broken || v.OversoldUnits != int64(sold)-10 || sold <= 10) {
-				t.Errorf("%s: %v %v", v.Finding, outcomes, v.Reasons)
-			}
-		})
-	}
 }
 
 // A rule is matched by what is there, and null is not there.

@@ -1,7 +1,6 @@
 package mapping_test
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -12,12 +11,12 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// buy puts load on a shop that sells in steps and has 10 units.
-func buy(t *testing.T, s *stepShop, text string, requests int) *loadtest.Result {
+// buy puts load on a shop that has 10 units.
+func buy(t *testing.T, shop http.Handler, text, sku string, requests int) *loadtest.Result {
 	t.Helper()
-	target, file := reach(t, s, text, 4)
+	target, file := reach(t, shop, text, 4)
 	r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
-		Strategy: file.Name(), SKU: "shirt", Stock: 10, Requests: cmp.Or(requests, 15), Concurrency: 4,
+		Strategy: file.Name(), SKU: sku, Stock: 10, Requests: requests, Concurrency: 4,
 		Recheck: new(time.Duration), Late: file.Late(), Timeout: 20 * time.Second,
 	}, nil)
 	if err != nil {
@@ -40,7 +39,7 @@ func TestSteps(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		for _, holds := range []bool{false, true} {
 			s := &stepShop{later: later, holds: holds}
-			r := buy(t, s, s.mapping(), 0)
+			r := buy(t, s, s.mapping(), "shirt", 15)
 			n := outcomes(r)
 			if r.Verdict.Finding != loadtest.Holds || n[loadtest.Accepted] != 10 || n[loadtest.SoldOut] != 5 {
 				t.Errorf("later %v, holds %v: %s %v %v", later, holds, r.Verdict.Finding, n, r.Verdict.Reasons)
@@ -197,7 +196,7 @@ func TestStepsOfCheats(t *testing.T) {
 			if row.step == line { // nobody else is refused
 				requests = 8
 			}
-			v := buy(t, s, text, requests).Verdict
+			v := buy(t, s, text, "shirt", requests).Verdict
 			if text := fmt.Sprint(v.Reasons); v.Finding != row.want || !strings.Contains(text, row.says) {
 				t.Errorf("%s, later %v: %s; want %s: %s", row.name, later, v.Finding, row.want, text)
 			}
@@ -278,7 +277,7 @@ func TestStepsOfRightShops(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, later %v, holds %v", row.name, later, holds), func(t *testing.T) {
 				t.Parallel()
 				s := &stepShop{later: later, holds: holds, trouble: row.trouble, list: row.list}
-				v := buy(t, s, s.mapping(), 15).Verdict
+				v := buy(t, s, s.mapping(), "shirt", 15).Verdict
 				unknown := v.Finding == loadtest.Undecided && (holds && row.trouble != nil || v.AcceptedUnits == 0)
 				if v.Finding != row.want && !unknown {
 					t.Errorf("%s: %v", v.Finding, v.Reasons)

@@ -43,26 +43,12 @@ func stockChart(v voice, c *course, size float64, axes *frame) *chart {
 	p := newChart(size)
 	truth, written, read := thin(c.truth), thin(c.written), thin(c.read)
 	if len(written) > 0 && c.gaps() {
-		gap, err := plotter.NewPolygon(append(stairs(written), backwards(stairs(truth))...))
-		if err == nil {
-			gap.Color, gap.LineStyle.Width = inkGap, 0
-			p.Add(gap)
-			p.explain(v.say("chart.gap"), swatch{inkGap})
-		}
+		p.fill(written, truth, inkGap, v.say("chart.gap"))
 	}
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), draw.LineStyle{}
 	p.Add(grid)
-	step := func(line []moment, style draw.LineStyle, name string) {
-		l, err := plotter.NewLine(points(line))
-		if err != nil {
-			return
-		}
-		l.StepStyle, l.LineStyle = plotter.PostStep, style
-		p.Add(l)
-		p.explain(name, l)
-	}
-	step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
+	p.step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
 	if len(read) > 0 {
 		if dots, err := plotter.NewScatter(points(read)); err == nil {
 			dots.GlyphStyle = draw.GlyphStyle{Color: inkRead, Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
@@ -71,7 +57,7 @@ func stockChart(v voice, c *course, size float64, axes *frame) *chart {
 		}
 	}
 	if len(written) > 0 {
-		step(written, p.line(inkWritten, 1.4, 4, 2), v.say("chart.written"))
+		p.step(written, p.line(inkWritten, 1.4, 4, 2), v.say("chart.written"))
 	}
 	if axes != nil {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, axes.end, axes.least, axes.most
@@ -84,11 +70,38 @@ func stockChart(v voice, c *course, size float64, axes *frame) *chart {
 			p.explain(v.say("chart.zero"), zero)
 		}
 	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
-	p.Y.Label.Text = v.say("chart.units")
-	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04
-	p.markCommands(v, c.commands)
+	p.finish(v, c.commands)
 	return p
+}
+
+// step draws a line that keeps its height until the next point.
+func (c *chart) step(line []moment, style draw.LineStyle, name string) {
+	l, err := plotter.NewLine(points(line))
+	if err != nil {
+		return
+	}
+	l.StepStyle, l.LineStyle = plotter.PostStep, style
+	c.Add(l)
+	c.explain(name, l)
+}
+
+// fill fills the area between two such lines.
+func (c *chart) fill(one, other []moment, i ink, name string) {
+	area, err := plotter.NewPolygon(append(stairs(one), backwards(stairs(other))...))
+	if err != nil {
+		return
+	}
+	area.Color, area.LineStyle.Width = i, 0
+	c.Add(area)
+	c.explain(name, swatch{i})
+}
+
+// finish makes the axes of a chart of units over time, with the commands of the run.
+func (c *chart) finish(v voice, commands []float64) {
+	c.X.Tick.Marker, c.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
+	c.Y.Label.Text = v.say("chart.units")
+	c.Y.Max += (c.Y.Max - c.Y.Min) * 0.04
+	c.markCommands(v, commands)
 }
 
 // stairs returns the corners of a line that keeps its height until the next point.

@@ -64,13 +64,7 @@ func WriteCheckout(w io.Writer, r *checkout.Result, style Style) error {
 		line("events", phrases.Say("checkout.events", "n", f.Events, "repeats", f.Repeats, "where", r.Heard))
 	}
 	b.WriteByte('\n')
-	row := func(t tone, name string, cells ...string) {
-		b.WriteString("  " + style.pad(t, name, 20, false))
-		for _, cell := range cells {
-			b.WriteString(style.pad(t, cell, 9, true))
-		}
-		b.WriteByte('\n')
-	}
+	row := style.rows(&b, 20)
 	row(faint, style.say("label.latency"), style.say("label.replies"), "p50", "p90", "p99", "max")
 	for _, l := range f.Latency {
 		row(plain, v.say("op."+string(l.Op)), fmt.Sprint(l.Count), loadtest.Millis(l.P50), loadtest.Millis(l.P90),

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/plot/plotter"
-
 	"example.com/stock/loadtest/checkout"
 )
 
@@ -62,9 +60,8 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 	}
 	if s := shelfOf(r); len(s.received) > 1 {
 		label := say.say("checkout.stock-caption")
-		v.StockWide = template.HTML(shelfChart(say, s, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80)))
-		v.StockNarrow = template.HTML(shelfChart(say, s, 10.5).
-			toSVG(420, 300, "narrow", label, s.hints(say, 30)))
+		v.StockWide = shelfChart(say, s, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80))
+		v.StockNarrow = shelfChart(say, s, 10.5).toSVG(420, 300, "narrow", label, s.hints(say, 30))
 	}
 	return t.Execute(w, v)
 }
@@ -133,35 +130,20 @@ func shelfChart(v voice, s shelf, size float64) *chart {
 		{s.received, inkSoldOut, "checkout.available"},
 	} {
 		line := thin(layer.line)
-		area, err := plotter.NewPolygon(append(stairs(line), backwards(stairs(below))...))
-		if err != nil {
-			continue
-		}
-		area.Color, area.LineStyle.Width = layer.ink, 0
-		p.Add(area)
-		p.explain(v.say(layer.name), swatch{layer.ink})
+		p.fill(line, below, layer.ink, v.say(layer.name))
 		below = line
 	}
-	if top, err := plotter.NewLine(points(thin(s.received))); err == nil {
-		top.StepStyle, top.LineStyle = plotter.PostStep, p.line(inkTruth, 1.4)
-		p.Add(top)
-		p.explain(v.say("checkout.received"), top)
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
-	p.Y.Label.Text, p.Y.Min = v.say("chart.units"), 0
-	p.Y.Max *= 1.04
-	p.markCommands(v, s.commands)
+	p.step(thin(s.received), p.line(inkTruth, 1.4), v.say("checkout.received"))
+	p.Y.Min = 0
+	p.finish(v, s.commands)
 	return p
 }
 
 // hints returns, for n ranges of the run, the stock at their end.
-func (s shelf) hints(v voice, n int) (list []hint) {
-	end := s.received[len(s.received)-1].ms
-	for i := range n {
-		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
+func (s shelf) hints(v voice, n int) []hint {
+	return hintsOf(s.received, n, func(to float64) string {
 		sold, reserved, received := level(s.sold, to), level(s.reserved, to), level(s.received, to)
-		list = append(list, hint{from, to, v.say("checkout.hint", "at", millis(to), "received", received,
-			"available", received-reserved, "reserved", reserved-sold, "sold", sold)})
-	}
-	return list
+		return v.say("checkout.hint", "at", millis(to), "received", received, "available", received-reserved,
+			"reserved", reserved-sold, "sold", sold)
+	})
 }

@@ -13,31 +13,27 @@ import (
 
 // commands says what became of each command of a run, and whether the service oversells when they run.
 func commands(r *loadtest.Result) []words.Text {
-	var outcomes []string
-	for _, o := range loadtest.Outcomes() {
-		outcomes = append(outcomes, string(o))
-	}
 	name := func(o string) words.Text { return phrases.Say("label." + outcomeKey(loadtest.Outcome(o))) }
-	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits,
+	return aftermath(r.Ran, loadtest.Outcomes(), name, loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits,
 		slices.ContainsFunc(r.Records, func(rec loadtest.Record) bool { return rec.Problem == loadtest.DataLost })))
 }
 
 // CheckoutCommands says what became of each command of a checkout, and whether the service oversells when they run.
 func CheckoutCommands(r *checkout.Result) []words.Text {
-	var outcomes []string
-	for _, o := range checkout.Outcomes() {
-		outcomes = append(outcomes, string(o))
-	}
 	name := func(o string) words.Text { return phrases.Say("checkout.outcome-" + o) }
-	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, 0, false))
+	return aftermath(r.Ran, checkout.Outcomes(), name, loadtest.WhenItHappens(r.Verdict.Finding, 0, false))
 }
 
-func aftermath(
-	ran []loadtest.Ran, outcomes []string, name func(string) words.Text, answer words.Text,
+func aftermath[O ~string](
+	ran []loadtest.Ran, outcomes []O, name func(string) words.Text, answer words.Text,
 ) (list []words.Text) {
+	var keys []string
+	for _, o := range outcomes {
+		keys = append(keys, string(o))
+	}
 	happened := false
 	for i := range ran {
-		list = append(list, ran[i].Said(outcomes, name))
+		list = append(list, ran[i].Said(keys, name))
 		happened = happened || !ran[i].StartedAt.IsZero()
 	}
 	if happened {

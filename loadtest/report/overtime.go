@@ -1,7 +1,6 @@
 package report
 
 import (
-	"html/template"
 	"math"
 	"slices"
 
@@ -76,7 +75,7 @@ func (v *runView) overTime() {
 		c.X.Tick.Marker, c.Y.Tick.Marker = round{4, axisLabel}, round{4, plainNumber}
 		c.Y.Label.Text = unit
 		c.markCommands(v.voice, startsOf(v.R.Ran, v.T.story.start))
-		v.OverTime = append(v.OverTime, template.HTML(c.toSVG(360, 230, "", caption, nil)))
+		v.OverTime = append(v.OverTime, c.toSVG(360, 230, "", caption, nil))
 	}
 	perSecond := func(n int) float64 { return float64(n) / width * 1000 }
 	quantile := func(percent float64) func(*interval) float64 {

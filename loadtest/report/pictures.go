@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -53,7 +54,7 @@ type hint struct {
 }
 
 // toSVG draws c as an element for a page whose style sheet defines the inks.
-func (c *chart) toSVG(width, height float64, class, label string, hints []hint) string {
+func (c *chart) toSVG(width, height float64, class, label string, hints []hint) template.HTML {
 	canvas := &svg{height: vg.Points(height)}
 	area := c.drawLegend(draw.NewCanvas(canvas, vg.Points(width), vg.Points(height)))
 	c.Draw(area)
@@ -69,5 +70,5 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 			from, height-inner.Max.Y.Points(), max(to-from, 0.5), (inner.Max.Y - inner.Min.Y).Points(), escape(h.text))
 	}
 	out.WriteString("</svg>")
-	return out.String()
+	return template.HTML(out.String())
 }

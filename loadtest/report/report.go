@@ -183,8 +183,8 @@ func race(groups []groupView) []*runView {
 	}
 	for _, r := range pair {
 		label := r.say("caption.stock", "sku", r.Course.sku)
-		r.Beside = template.HTML(stockChart(r.voice, r.Course, 10.5, &axes).
-			toSVG(420, 280, "narrow", label, r.Course.hints(r.voice, 30)))
+		r.Beside = stockChart(r.voice, r.Course, 10.5, &axes).
+			toSVG(420, 280, "narrow", label, r.Course.hints(r.voice, 30))
 	}
 	return pair
 }
@@ -456,11 +456,9 @@ func (v *runView) stock(whole bool) {
 	}
 	label := v.say("caption.stock", "sku", c.sku)
 	if whole {
-		v.StockWide = template.HTML(stockChart(v.voice, c, 11, nil).toSVG(1120, 300, "wide", label,
-			c.hints(v.voice, 80)))
+		v.StockWide = stockChart(v.voice, c, 11, nil).toSVG(1120, 300, "wide", label, c.hints(v.voice, 80))
 	}
-	v.StockNarrow = template.HTML(stockChart(v.voice, c, 10.5, nil).toSVG(420, 280, "narrow", label,
-		c.hints(v.voice, 30)))
+	v.StockNarrow = stockChart(v.voice, c, 10.5, nil).toSVG(420, 280, "narrow", label, c.hints(v.voice, 30))
 	note := func(key string, pairs ...any) {
 		v.StockNotes = append(v.StockNotes, phrases.Say("note."+key, pairs...).In(string(v.voice)))
 	}

@@ -175,10 +175,7 @@ func level(line []moment, ms float64) float64 {
 
 // hints returns, for n ranges of the run, the stock at their end.
 func (c *course) hints(v voice, n int) []hint {
-	end := c.truth[len(c.truth)-1].ms
-	var list []hint
-	for i := range n {
-		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
+	return hintsOf(c.truth, n, func(to float64) string {
 		truth := level(c.truth, to)
 		text := v.say("hint.truth", "at", millis(to), "initial", c.first, "truth", truth)
 		if len(c.written) > 0 {
@@ -188,7 +185,16 @@ func (c *course) hints(v voice, n int) []hint {
 				text += "\n" + v.say("hint.gap", "gap", gap)
 			}
 		}
-		list = append(list, hint{from, to, text})
+		return text
+	})
+}
+
+// hintsOf returns the hints for n ranges of the time of a line. text is called with the end of each.
+func hintsOf(line []moment, n int, text func(to float64) string) (list []hint) {
+	end := line[len(line)-1].ms
+	for i := range n {
+		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
+		list = append(list, hint{from, to, text(to)})
 	}
 	return list
 }

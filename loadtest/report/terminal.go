@@ -220,6 +220,17 @@ func (s Style) lines(b *strings.Builder) func(name string, text words.Text) {
 	}
 }
 
+// rows returns a function that writes a row of a table of figures to b. Its first column has the given width.
+func (s Style) rows(b *strings.Builder, width int) func(t tone, name string, cells ...string) {
+	return func(t tone, name string, cells ...string) {
+		b.WriteString("  " + s.pad(t, name, width, false))
+		for _, cell := range cells {
+			b.WriteString(s.pad(t, cell, 9, true))
+		}
+		b.WriteByte('\n')
+	}
+}
+
 // left returns the left column of a line. An empty name leaves it blank.
 func (s Style) left(t tone, name string) string {
 	if name != "" {
@@ -280,13 +291,7 @@ func writeInstances(line func(string, words.Text), shares []loadtest.Share, sent
 }
 
 func writeLatency(b *strings.Builder, l *loadtest.Latency, style Style) {
-	row := func(t tone, name string, cells ...string) {
-		b.WriteString("  " + style.pad(t, name, label, false))
-		for _, cell := range cells {
-			b.WriteString(style.pad(t, cell, 9, true))
-		}
-		b.WriteByte('\n')
-	}
+	row := style.rows(b, label)
 	quantiles := func(name string, q loadtest.Quantiles) {
 		row(plain, name, fmt.Sprint(q.Count), loadtest.Millis(q.P50), loadtest.Millis(q.P90), loadtest.Millis(q.P95),
 			loadtest.Millis(q.P99), loadtest.Millis(q.P999), loadtest.Millis(q.Max))
