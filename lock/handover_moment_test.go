@@ -87,7 +87,8 @@ func TestHandOverStopsRenewing(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		l.stopRenewing()
 		<-l.Done()
-		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want {
+		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want ||
+			l.Until() != time.Now() {
 			t.Errorf("%v after %v, want it after %v", l.Err(), time.Since(began), want)
 		}
 		_ = l.Release()
