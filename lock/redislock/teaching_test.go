@@ -49,7 +49,9 @@ func TestWatchNoticesWhatComesBetween(t *testing.T) {
 		want error
 		left bool
 	}{
-		"another took it":           {func(name string) { other.Set(t.Context(), name, "x", patience) }, lock.ErrTaken, true},
+		"another took it": {
+			func(name string) { other.Set(t.Context(), name, "x", patience) }, lock.ErrTaken, true,
+		},
 		"it ran out":                {func(name string) { other.Del(t.Context(), name) }, lock.ErrExpired, false},
 		"touched, but ours as ever": {func(name string) { other.PExpire(t.Context(), name, patience) }, nil, false},
 	} {
