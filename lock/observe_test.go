@@ -68,8 +68,9 @@ func TestObserve(t *testing.T) {
 				if want == ErrReleased {
 					want = nil
 				}
-				if again := lease.Release(); again != err || !errors.Is(err, want) || !errors.Is(lease.Err(), row.err) {
-					t.Errorf("released: %v, and then %v, with %v; want %v with %v", err, again, lease.Err(), want, row.err)
+				again := lease.Release()
+				if again != err || !errors.Is(err, want) || !errors.Is(lease.Err(), row.err) {
+					t.Errorf("released: %v, then %v, with %v; want %v with %v", err, again, lease.Err(), want, row.err)
 				}
 				told := append([]string{`waited 0s, lock "k" is held`, "waited 1s, <nil>"}, row.told...)
 				if !slices.Equal(one, told) || !slices.Equal(two, told) {

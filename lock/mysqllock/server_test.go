@@ -51,8 +51,9 @@ func TestRoundTrips(t *testing.T) {
 }
 
 // A statement that the server undoes because of another one, or ends because of its time or for an operator, is no
-// failure, wherever it happens: a waiter waits on, however often. For a try endless collisions are one. What an operator
-// must mend is an ErrDenied: a server that writes its binary log by statement refuses to write in READ COMMITTED.
+// failure, wherever it happens: a waiter waits on, however often. For a try endless collisions are one. What an
+// operator must mend is an ErrDenied: a server that writes its binary log by statement refuses to write in READ
+// COMMITTED.
 func TestCollisionsAndQueryKillers(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		p := newProxy(t, database(t))
