@@ -28,11 +28,6 @@ func TestHandOverOfAStopThatComesLate(t *testing.T) {
 	})
 }
 
-// renewed is a lease of 30 s that is renewed, up to a longest hold.
-func renewed(longest time.Duration) Renewal {
-	return Renewal{TTL: ttl, Every: ttl / 3, Max: longest, Renew: func(context.Context) error { return nil }}
-}
-
 // Nobody but the holder frees a lease that was lost, because its work may have sent a write. The loss is told, and then
 // the next one asks, at the moment of the loss: the call that tells it is the keeper's, for which a release would wait.
 func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
@@ -56,11 +51,11 @@ func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
 			t.Errorf("told %v after %v; asked by %v", a.Err(), told, m.asked)
 		}
 		l.all.Wait()
-		if m.freed > 0 || !errors.Is(l.errs["b"], ErrHeld) {
+		if len(m.freed) > 0 || !errors.Is(l.errs["b"], ErrHeld) {
 			t.Errorf("freed, when the outcome of the work was unknown; the next one was told %v", l.errs["b"])
 		}
 		a.Abandon()
-		if m.freed > 0 {
+		if len(m.freed) > 0 {
 			t.Error("an abandoned lease is freed")
 		}
 		time.Sleep(time.Minute)
@@ -92,7 +87,8 @@ func TestHandOverStopsRenewing(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		l.stopRenewing()
 		<-l.Done()
-		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want {
+		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want ||
+			l.Until() != time.Now() {
 			t.Errorf("%v after %v, want it after %v", l.Err(), time.Since(began), want)
 		}
 		_ = l.Release()
@@ -149,7 +145,7 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 					l.come(t.Context(), h, "other", second)
 				}
 				if row.lost {
-					m.lose(ErrExpired)
+					m.lose("k", ErrExpired)
 				}
 				comeTooLate(&h.queues, "k", giveUp, row.turn)
 				l.all.Wait()

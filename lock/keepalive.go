@@ -23,45 +23,44 @@ type Renewal struct {
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// keepAlive renews the lease until renewing ends. It blocks until held ends. It calls extended after each renewal, and,
-// if the lease is lost, lost with the reason; lost must end held. Only the first call of lost counts.
+// keep renews the lease until renewing ends. It returns when the lease has ended.
 //
 // The holder's time limit uses the monotonic clock and counts from a time before the granted request was sent. So the
 // holder's limit passes before the server's limit, whatever delays the network has. A failed renewal leaves the limit
 // unchanged, because the holder does not know whether the server granted it, and is retried after a tenth of Every.
 //
 // A renewal may ignore its ctx and hang for as long as the client's own settings say. It does not delay the loss,
-// because the limit has a timer of its own; only the return of keepAlive waits for the renewal. A paused process does
+// because the limit has a timer of its own; only the return of keep waits for the renewal. A paused process does
 // not run this timer either: it notices the loss when it wakes, and only a fence stops its write.
-func keepAlive(
-	held, renewing context.Context, sent time.Time, r Renewal, extended func(term), lost func(error),
-) {
+func (l *Lease) keep(renewing context.Context, sent time.Time, r Renewal) {
 	t := r.begin(sent)
 	for {
 		renew := r.Every > 0 && renewing.Err() == nil
 		timer := time.NewTimer(time.Until(r.wake(t, renew)))
 		select {
-		case <-held.Done():
+		case <-l.held.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 		}
 		now := time.Now()
 		if err := r.over(t, now); err != nil {
-			lost(err)
+			l.lose(err)
 			return
 		}
 		if renewing.Err() != nil {
 			continue
 		}
-		switch err := r.request(renewing, t, lost); {
+		switch err := l.renew(renewing, r, t); {
 		case err == nil:
 			t = r.renewed(t, now)
-			extended(t)
-		case held.Err() != nil:
+			l.mu.Lock()
+			l.until = r.end(t)
+			l.mu.Unlock()
+		case l.held.Err() != nil:
 			return
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrTaken):
-			lost(err)
+			l.lose(err)
 			return
 		default:
 			t.next = time.Now().Add(r.Every / 10)
@@ -120,11 +119,11 @@ func (r Renewal) wake(t term, renew bool) time.Time {
 	return wake
 }
 
-// request tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves
-// time to retry. If the term ends meanwhile, request calls lost without waiting for the renewal.
-func (r Renewal) request(ctx context.Context, t term, lost func(error)) error {
+// renew tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves
+// time to retry. If the term ends meanwhile, the lease is lost without waiting for the renewal.
+func (l *Lease) renew(ctx context.Context, r Renewal, t term) error {
 	end := r.end(t)
-	over := time.AfterFunc(time.Until(end), func() { lost(r.over(t, time.Now())) })
+	over := time.AfterFunc(time.Until(end), func() { l.lose(r.over(t, time.Now())) })
 	defer over.Stop()
 	limit := time.Now().Add(r.Every)
 	if end.Before(limit) {

@@ -36,10 +36,9 @@ type Lease struct {
 	once  sync.Once
 	freed error
 
-	given    func(loss error) // called by Release when the key is given back; loss: the key had been lost; nil: none
-	leave    func()           // called by Abandon in place of free; nil: the server frees the key by itself
-	unsure   atomic.Bool      // work sent a write whose outcome is not known; see Do
-	stranded func(error)      // called if the server did not answer a release; nil: none
+	observers []*observer // see Observe; complete before the caller has the lease
+	leave     func()      // called by Abandon in place of free; nil: the server frees the key by itself
+	unsure    atomic.Bool // work sent a write whose outcome is not known; see Do
 }
 
 // NewLease is for drivers. It returns a lease that is held from now on, and a function that the driver calls with the
@@ -50,8 +49,11 @@ type Lease struct {
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := &Lease{key: key, fence: f, free: free}
 	l.held, l.end = context.WithCancelCause(context.Background())
-	return l, func(cause error) { l.ends(&LostError{key, cause}) }
+	return l, l.lose
 }
+
+// lose ends the lease by a loss.
+func (l *Lease) lose(cause error) { l.ends(&LostError{l.key, cause}) }
 
 // ends ends the lease for its holder. The first cause counts.
 func (l *Lease) ends(cause error) {
@@ -76,47 +78,6 @@ func (l *Lease) atEnd(f func()) {
 	l.mu.Unlock()
 	if err := l.Err(); err != nil {
 		l.ends(err)
-	}
-}
-
-// observe makes the lease, which was acquired at got, report its end to e. It must be called before the caller has
-// the lease.
-func (l *Lease) observe(ctx context.Context, got time.Time, e Events) {
-	ended := func(hold time.Duration, loss error) {
-		if e.Ended != nil {
-			e.Ended(ctx, hold, loss)
-		}
-	}
-	if e.Ended != nil || e.Abandoned != nil {
-		l.atEnd(func() {
-			hold, err := time.Since(got), l.Err()
-			switch {
-			case errors.Is(err, ErrAbandoned):
-				if e.Abandoned != nil {
-					e.Abandoned()
-				}
-				ended(hold, nil)
-			case errors.Is(err, ErrReleased):
-				inner := l.given
-				l.given = func(loss error) {
-					if inner != nil {
-						inner(loss)
-					}
-					ended(hold, loss)
-				}
-			default:
-				ended(hold, err)
-			}
-		})
-	}
-	if e.Stranded != nil {
-		inner := l.stranded
-		l.stranded = func(err error) {
-			if inner != nil {
-				inner(err)
-			}
-			e.Stranded(err)
-		}
 	}
 }
 
@@ -164,12 +125,7 @@ func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
 			stop()
 		}
 		l.mu.Unlock()
-		extended := func(t term) {
-			l.mu.Lock()
-			l.until = r.end(t)
-			l.mu.Unlock()
-		}
-		keepAlive(l.held, renewing, sent, r, extended, func(err error) { l.ends(&LostError{l.key, err}) })
+		l.keep(renewing, sent, r)
 	})
 }
 
@@ -195,16 +151,18 @@ func (l *Lease) stopRenewing() {
 // After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
-		waited := l.finish(ErrReleased)
-		l.freed = l.giveBack(ReleaseTimeout - waited)
-		switch loss := l.Err(); {
-		case errors.Is(loss, ErrLost):
-			l.freed = loss
-		case gone(l.freed):
+		began := time.Now()
+		l.finish(ErrReleased)
+		l.freed = l.giveBack(ReleaseTimeout - time.Since(began))
+		if loss := l.Err(); errors.Is(loss, ErrLost) {
+			l.freed = loss // of which the observers know
+			return
+		}
+		if gone(l.freed) {
 			l.freed = &LostError{l.key, l.freed}
 		}
-		if l.given != nil {
-			l.given(lossIn(l.freed))
+		for _, o := range l.observers {
+			o.ended(began, lossIn(l.freed))
 		}
 	})
 	return l.freed
@@ -244,23 +202,21 @@ func (l *Lease) Linger(d time.Duration) {
 }
 
 // finish ends the lease in this process, and stops its renewal. It waits for a renewal under way, but leaves half of
-// ReleaseTimeout to free the key. It returns how long it has waited.
-func (l *Lease) finish(why error) (waited time.Duration) {
+// ReleaseTimeout to free the key.
+func (l *Lease) finish(why error) {
 	l.ends(why)
 	if l.due == nil || l.due.Stop() {
-		return 0
+		return
 	}
-	began := time.Now()
 	limit := time.NewTimer(ReleaseTimeout / 2)
 	defer limit.Stop()
 	select {
 	case <-l.kept:
 	case <-limit.C:
 	}
-	return time.Since(began)
 }
 
-// giveBack frees the key. If the server did not answer, it calls stranded.
+// giveBack frees the key. If the server did not answer, it tells the observers.
 func (l *Lease) giveBack(limit time.Duration) error {
 	var err error
 	if l.of != nil {
@@ -270,8 +226,10 @@ func (l *Lease) giveBack(limit time.Duration) error {
 		defer cancel()
 		err = l.free(ctx)
 	}
-	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
-		l.stranded(err)
+	if err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
+		for _, o := range l.observers {
+			o.stranded(err)
+		}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -51,6 +52,42 @@ func (o *observed) Acquire(ctx context.Context, key string, opts Options) (*Leas
 	if err != nil {
 		return nil, err
 	}
-	lease.observe(ctx, got, o.events)
+	to := &observer{&o.events, lease, ctx, got}
+	lease.observers = append(lease.observers, to)
+	lease.atEnd(to.leaseEnded)
 	return lease, nil
+}
+
+// An observer reports the end of a lease.
+type observer struct {
+	to    *Events
+	lease *Lease
+	ctx   context.Context // of Acquire
+	got   time.Time       // when Acquire returned
+}
+
+// leaseEnded is called at the end of the lease. Release reports its own end, when the server has answered.
+func (o *observer) leaseEnded() {
+	switch err := o.lease.Err(); {
+	case errors.Is(err, ErrReleased):
+	case errors.Is(err, ErrAbandoned):
+		if o.to.Abandoned != nil {
+			o.to.Abandoned()
+		}
+		o.ended(time.Now(), nil)
+	default:
+		o.ended(time.Now(), err)
+	}
+}
+
+func (o *observer) ended(at time.Time, loss error) {
+	if o.to.Ended != nil {
+		o.to.Ended(o.ctx, at.Sub(o.got), loss)
+	}
+}
+
+func (o *observer) stranded(err error) {
+	if o.to.Stranded != nil {
+		o.to.Stranded(err)
+	}
 }

@@ -66,10 +66,7 @@ func pool(t testing.TB, dsn string, most int) *sql.DB {
 }
 
 // database is the DSN of a database with the schema, which is the test's own.
-func database(t testing.TB) string {
-	t.Helper()
-	return servers.FilledMariaDB(t, makeTables)
-}
+func database(t testing.TB) string { return servers.FilledMariaDB(t, makeTables) }
 
 func makeTables(t testing.TB, dsn string) {
 	t.Helper()
@@ -91,7 +88,7 @@ type locker interface {
 // A kind is one of the locks of this package.
 type kind struct {
 	name string
-	make func(db *sql.DB, o ConnOptions) locker
+	make func(*sql.DB, ConnOptions) locker
 }
 
 var (
@@ -141,7 +138,7 @@ func insist[T any](t testing.TB, op func(context.Context) (T, error)) T {
 	}
 }
 
-// acquire waits for key. Its owner is the key.
+// acquire waits for key, for an owner of that name.
 func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	return locktest.Acquire(t, l, key, key)
@@ -160,7 +157,7 @@ func come(ctx context.Context, l lock.Locker, key, owner string) <-chan error {
 	return came
 }
 
-func succeed(t testing.TB, came []<-chan error) {
+func succeed(t testing.TB, came ...<-chan error) {
 	t.Helper()
 	for _, one := range came {
 		if err := <-one; err != nil {
@@ -174,6 +171,14 @@ func execSQL(t testing.TB, db *sql.DB, statement string, args ...any) {
 	if _, err := db.Exec(statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
+}
+
+// kill ends a connection at the server.
+func kill(t testing.TB, dsn string, id int64) { execSQL(t, pool(t, dsn, 1), "KILL CONNECTION ?", id) }
+
+func inspect(t testing.TB, l lock.Locker, key string) lock.State {
+	t.Helper()
+	return insist(t, func(ctx context.Context) (lock.State, error) { return lock.Inspect(ctx, l, key) })
 }
 
 func pinnedOf(l locker) *pinned {
@@ -193,14 +198,13 @@ func warm(t testing.TB, l locker) int64 {
 	return sessions.idle[0].id
 }
 
-// A proxy stands between a lock and its server, changes what it is told to, and writes down the requests.
+// A proxy between a lock and its server changes what it is told to.
 type proxy struct {
 	*wire.Proxy
 	dsn string // of the database, through the proxy
 
-	mu       sync.Mutex
-	requests []string
-	rewrite  func(text string) string
+	mu      sync.Mutex
+	rewrite func(text string) string
 }
 
 func newProxy(t testing.TB, dsn string) *proxy {
@@ -216,14 +220,12 @@ func newProxy(t testing.TB, dsn string) *proxy {
 	p.change(func(text string) string { return text })
 	w.Set(wire.Trap{Match: func(message []byte) bool {
 		const header, quit = 4, 1
-		if len(message) <= header || message[3] != 0 || message[header] == quit {
-			return false // a part of the log-in, or the good-bye
+		if len(message) > header && message[3] == 0 && message[header] != quit { // no part of the log-in, no good-bye
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			text := string(message[header+1:])
+			copy(message[header+1:], fmt.Sprintf("%-*s", len(text), p.rewrite(text)))
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		text := string(message[header+1:])
-		p.requests = append(p.requests, text)
-		copy(message[header+1:], fmt.Sprintf("%-*s", len(text), p.rewrite(text)))
 		return false // it holds nothing up
 	}})
 	return p
@@ -246,15 +248,4 @@ func (p *proxy) fail(word string, number uint16, times int) {
 		n++
 		return fmt.Sprintf("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = %d", number)
 	})
-}
-
-// during returns the requests that op sends.
-func (p *proxy) during(op func()) []string {
-	p.mu.Lock()
-	p.requests = nil
-	p.mu.Unlock()
-	op()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.requests
 }

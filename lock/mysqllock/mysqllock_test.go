@@ -12,6 +12,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // Fences grow when the rows that remember them are gone, and when the clock is behind what was handed out. So do those
@@ -28,16 +29,14 @@ func TestFencesGrow(t *testing.T) {
 			}
 			last = fence
 		}
-		for _, statement := range []string{
-			"SELECT 1", "DELETE FROM locks", "DELETE FROM lock_rows", "DELETE FROM lock_fences",
-			fmt.Sprint("UPDATE locks SET fence = ", ahead), fmt.Sprint("UPDATE lock_fences SET fence = ", ahead),
-			"SELECT 1",
-		} {
-			execSQL(t, db, statement)
+		for _, rows := range []string{"SELECT 1 FROM T", "DELETE FROM T", fmt.Sprint("UPDATE T SET fence = ", ahead)} {
+			for _, table := range []string{"locks", "lock_fences"} {
+				execSQL(t, db, strings.Replace(rows, " T", " "+table, 1))
+			}
 			lease := acquire(t, l, "k")
-			grows("after "+statement, lease.Fence())
+			grows("after "+rows, lease.Fence())
 			locktest.Release(t, lease)
-			grows("evicted after "+statement, insist(t, func(ctx context.Context) (lock.Fence, error) {
+			grows("evicted after "+rows, insist(t, func(ctx context.Context) (lock.Fence, error) {
 				return l.Evict(ctx, "k")
 			}))
 		}
@@ -62,14 +61,16 @@ func TestNames(t *testing.T) {
 // An option that makes no sense is named by the first Acquire, which asks no server.
 func TestWrongOptions(t *testing.T) {
 	db := pool(t, "root@tcp(127.0.0.1:1)/stock", 4) // nobody listens there
-	for option, o := range map[string]ConnOptions{
-		"Lease": {Lease: -time.Second}, "MaxHold": {MaxHold: -1}, "MaxConns": {MaxConns: -1},
-	} {
-		for _, k := range all {
+	for _, k := range all {
+		for option, o := range map[string]ConnOptions{
+			"Lease": {Lease: -time.Second}, "MaxHold": {MaxHold: -1}, "MaxConns": {MaxConns: -1},
+		} {
+			if k.name == table.name && option == "MaxConns" {
+				continue
+			}
 			l := k.make(db, o)
-			err := locktest.Try(t, l, "k")
-			names := errors.Is(err, lock.ErrInvalid) && strings.Contains(err.Error(), "option "+option+" ")
-			if !names && (k.name != table.name || option != "MaxConns") {
+			if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrInvalid) ||
+				!strings.Contains(err.Error(), "option "+option+" ") {
 				t.Errorf("%s, %s: %v", k.name, option, err)
 			}
 			_ = l.Close()
@@ -87,6 +88,54 @@ func TestMaximumHold(t *testing.T) {
 		var expired *lock.ExpiredError
 		if err := locktest.Loss(t, held); !errors.As(err, &expired) || !expired.Maximum {
 			t.Errorf("loss: %v, want the maximum", err)
+		}
+	})
+}
+
+// One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
+func TestAPollerOutlivesItsRow(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	acquire(t, table.open(t, dsn, ConnOptions{Lease: patience}), "k")
+	p := newProxy(t, dsn)
+	came := come(t.Context(), table.open(t, p.dsn, ConnOptions{}), "k", "")
+	locktest.Eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
+	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
+	succeed(t, came)
+}
+
+// A pool without a free connection is no server that is down: a waiter waits on, and its error says what was missing.
+func TestThePoolIsFull(t *testing.T) {
+	t.Parallel()
+	db := pool(t, database(t), 1)
+	l := NewTable(db, TableOptions{})
+	t.Cleanup(func() { l.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	noCapacity(t, l, "k")
+	before := db.Stats().WaitCount
+	came := come(t.Context(), l, "k", "")
+	locktest.Eventually(t, "it asks again", func() bool { return db.Stats().WaitCount > before+1 })
+	_ = conn.Close()
+	succeed(t, came)
+}
+
+// A label is a comment whatever is in it, and is read as it was written; what is none names no waiter.
+func FuzzLabel(f *testing.F) {
+	f.Add("k", "app-1/request-7")
+	f.Add("*/ DROP TABLE locks; /* waits a 1 b */", "? % \x00 \xff é")
+	f.Fuzz(func(t *testing.T, key, who string) {
+		since := time.UnixMilli(1_700_000_000_123)
+		text := waitLabel(key, who, since)
+		inside := strings.TrimSuffix(strings.TrimPrefix(text, " /*"), "*/")
+		if strings.ContainsAny(inside, "*?'\"\\") {
+			t.Errorf("%q is no comment, or has parameters", text)
+		}
+		name, c, ok := parseLabel("SELECT 1 FROM lock_rows WHERE name = '" + key + "' FOR UPDATE" + text)
+		if !ok || name != columnName(key) || c.Who != ownerColumn(who) || !c.Since.Equal(since) {
+			t.Errorf("%q is read as %q, %+v", text, name, c)
 		}
 	})
 }

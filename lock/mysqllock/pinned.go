@@ -28,28 +28,6 @@ const (
 	maxPoll = 100 * time.Millisecond
 )
 
-// ConnOptions are the options of a lock that lives in a connection. A zero field means its default. With a negative one
-// every Acquire returns an error that names it.
-type ConnOptions struct {
-	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder asks the server
-	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or
-	// is cut off, the next caller gets the key after Lease.
-	Lease   time.Duration
-	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
-	// MaxConns is how many keys can be held at a time, with a connection each. At most half of the connections wait
-	// at the server; other waiters poll. A caller that finds no free connection gets lock.ErrNoCapacity. Default: a
-	// third of the connections that the pool allows (SetMaxOpenConns), or 16 if it has no limit. One connection of the
-	// pool is always left for other statements.
-	MaxConns int
-}
-
-func (o ConnOptions) check() error {
-	if o.MaxConns < 0 {
-		return fmt.Errorf("lock: %w: the option MaxConns is %d, and must be at least 0", lock.ErrInvalid, o.MaxConns)
-	}
-	return cmp.Or(driver.AtLeast("Lease", o.Lease, 0), driver.AtLeast("MaxHold", o.MaxHold, 0))
-}
-
 // A primitive is a lock of the server itself: how a session acquires a key and releases it.
 type primitive interface {
 	// setup returns the statements that prepare a connection. lease is in seconds.

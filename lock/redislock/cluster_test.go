@@ -47,7 +47,7 @@ func TestCluster(t *testing.T) {
 			}
 			c := dial(t)
 			l := open(t, name, c, time.Minute)
-			for _, key := range []string{"%", "}{", "日本", "a b"} {
+			for _, key := range []string{"a", "b", "c", "d"} { // on all nodes
 				acquire(t, l, key)
 			}
 			listed, err := l.(driver.Lister).Keys(t.Context())

@@ -10,15 +10,13 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/redislock"
 )
 
 // A refusal of the server is named at once, with what to do, and leaves nothing behind.
 func TestRefusalsAreNamed(t *testing.T) {
-	t.Parallel()
-	each(t, prefixes, 0, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
-		ctx, name := t.Context(), prefix(t)+":{k}"
+	each(t, prefixes, func(t *testing.T, name string, c *redis.Client, l lock.Locker) {
+		ctx := t.Context()
 		c.SAdd(ctx, name, "foreign")
 		err := locktest.Try(t, l, "k")
 		if !mentions(err, name) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
@@ -28,15 +26,14 @@ func TestRefusalsAreNamed(t *testing.T) {
 			t.Errorf("inspected: %v", err)
 		}
 		c.Del(ctx, name)
-		for _, row := range []struct{ says, set, to, back string }{
-			{"out-of-memory", "maxmemory", "1", "0"},
-			{"too-few-replicas", "min-replicas-to-write", "1", "0"},
+		for set, says := range map[string]string{
+			"maxmemory": "out-of-memory", "min-replicas-to-write": "too-few-replicas",
 		} {
-			c.ConfigSet(ctx, row.set, row.to)
-			if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, row.says) {
-				t.Errorf("%s: %v, want ErrDown and the reason", row.says, err)
+			c.ConfigSet(ctx, set, "1")
+			if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, says) {
+				t.Errorf("%s: %v, want ErrDown and the reason", says, err)
 			}
-			c.ConfigSet(ctx, row.set, row.back)
+			c.ConfigSet(ctx, set, "0")
 		}
 		c.ScriptFlush(ctx) // which refuses the next script, until it gets the source
 		lease := acquire(t, l, "k")
@@ -92,12 +89,12 @@ func TestAnInvalidOptionIsNamed(t *testing.T) {
 	for _, name := range prefixes {
 		named("Lease", locktest.Try(t, open(t, name, c, -1), "k"))
 	}
-	masters := []*redis.Client{c, client(t, "127.0.0.1:2"), client(t, "127.0.0.1:3")}
-	_, err := redislock.NewRedlock(masters, redislock.RedlockOptions{NodeTimeout: -1})
+	two, three := client(t, "127.0.0.1:2"), client(t, "127.0.0.1:3")
+	_, err := redislock.NewRedlock([]*redis.Client{c, two, three}, redislock.RedlockOptions{NodeTimeout: -1})
 	named("NodeTimeout", err)
 	for says, clients := range map[string][]*redis.Client{
-		"at least 3": masters[:2], "listed twice": {c, masters[1], c},
-		"ContextTimeoutEnabled": {c, masters[1], closer(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:4"}))},
+		"at least 3": {c, two}, "listed twice": {c, two, c},
+		"ContextTimeoutEnabled": {c, two, closer(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:4"}))},
 	} {
 		if _, err := redislock.NewRedlock(clients, redislock.RedlockOptions{}); !mentions(err, says) {
 			t.Errorf("err = %v, want %q", err, says)

@@ -94,23 +94,17 @@ func open(t testing.TB, prefix string, c redis.UniversalClient, lease time.Durat
 	return l
 }
 
-// each runs a test for each of some locks, with a Redis of its own.
-func each(
-	t *testing.T, which []string, lease time.Duration,
-	test func(*testing.T, *server.Server, *redis.Client, lock.Locker),
-) {
+// each runs a test for each of some locks, with a Redis of its own. name is that of the lock k there.
+func each(t *testing.T, which []string, test func(t *testing.T, name string, c *redis.Client, l lock.Locker)) {
+	t.Parallel()
 	for _, prefix := range which {
 		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
-			s := servertest.Redis(t)
-			c := client(t, s.Addr)
-			test(t, s, c, open(t, prefix, c, lease))
+			c := client(t, servertest.Redis(t).Addr)
+			test(t, prefix+":{k}", c, open(t, prefix, c, 0))
 		})
 	}
 }
-
-// prefix is the name of the test of one lock, and so the prefix of its keys.
-func prefix(t *testing.T) string { return t.Name()[strings.LastIndexByte(t.Name(), '/')+1:] }
 
 // closer closes l when the test ends.
 func closer[L io.Closer](t testing.TB, l L) L {

@@ -20,24 +20,18 @@ func TestTheMajorityHolds(t *testing.T) {
 		"b90 a90 b90 a90 -": "", "a90 a90 - - -": "", "a90 a80 a70 - down": "a 1m10s", "a90 - - - down": "",
 		"a90 a90 - - down": "majority-not-known", "a90 a90 down down down": "quorum (good=2, all=5, must=3",
 	} {
-		var found []request.Found
-		for _, text := range strings.Fields(nodes) {
-			var f request.Found
-			switch text {
-			case "-":
-			case "down":
-				f.Err = context.DeadlineExceeded
-			default:
-				seconds, _ := strconv.Atoi(text[1:])
-				f.Value, f.TTL = "1 "+text[:1], time.Duration(seconds)*time.Second
+		found, got := make([]request.Found, 5), ""
+		for i, text := range strings.Fields(nodes) {
+			if text == "down" {
+				found[i].Err = context.DeadlineExceeded
+			} else if seconds, err := strconv.Atoi(text[1:]); err == nil {
+				found[i] = request.Found{Value: "1 " + text[:1], TTL: time.Duration(seconds) * time.Second}
 			}
-			found = append(found, f)
 		}
-		got := ""
-		state, err := r.majority(found)
-		if err != nil {
+		switch state, err := r.majority(found); {
+		case err != nil:
 			got = err.Error()
-		} else if state.Holder != nil {
+		case state.Holder != nil:
 			got = fmt.Sprint(state.Holder.Who, " ", state.Holder.Remaining)
 		}
 		if !strings.Contains(got, want) || want == "" && got != "" {

@@ -54,6 +54,8 @@ var (
 	evictSource string
 )
 
+var inspectScript, evictScript = queued(inspectSource), queued(evictSource)
+
 // queued returns the script that needs fence.lua and queue.lua.
 func queued(source string) *redisscript.Script {
 	return redisscript.New(fenceSource + queueSource + source)
@@ -86,10 +88,8 @@ func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
 
 func evict(ctx context.Context, s *request.Server, key string) (lock.Fence, error) {
 	names := s.Names(key)
-	script := request.Call{
-		Script: queued(evictSource), Keys: names, Args: []any{grantLease.Milliseconds()},
-	}
-	reply, err := script.Run(ctx, s.Client).Text()
+	eviction := request.Call{Script: evictScript, Keys: names, Args: []any{grantLease.Milliseconds()}}
+	reply, err := eviction.Run(ctx, s.Client).Text()
 	if err != nil {
 		return lock.NoFence, request.Failure("evict the holder of", names[0], err)
 	}

@@ -29,9 +29,9 @@ const maxPause = 50 * time.Millisecond
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	pause := func() time.Duration { return rand.N(maxPause) }
-	return r.cleanup.Poll(ctx, key, o, pause, func(ctx context.Context) (*lock.Lease, error) {
-		return r.try(ctx, key, o)
+	try := func(ctx context.Context) (*lock.Lease, error) { return r.try(ctx, key, o) }
+	return r.cleanup.Poll(ctx, key, o, try, func(ctx context.Context, _ error) error {
+		return driver.Sleep(ctx, rand.N(maxPause))
 	})
 }
 
@@ -112,7 +112,7 @@ func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
 // interrupt this, because the release must know all nodes that may have the key.
 func (a *redlockAttempt) renew(ctx context.Context) error {
 	sent := time.Now()
-	extend := request.Call{Script: a.renewal, Keys: []string{a.name}, Args: []any{a.value, a.o.Lease.Milliseconds()}}
+	extend := request.Call{Script: renewScript, Keys: []string{a.name}, Args: []any{a.value, a.o.Lease.Milliseconds()}}
 	answers := a.round(ctx, func(ctx context.Context, _ int, n *node) error {
 		if err := request.Ownership(extend.Run(ctx, n.client).Int()); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (a *redlockAttempt) renew(ctx context.Context) error {
 
 // release is step 4.
 func (a *redlockAttempt) release(ctx context.Context) []error {
-	deletion := request.Call{Script: a.deletion, Keys: []string{a.name}, Args: []any{a.value}}
+	deletion := request.Call{Script: request.ReleaseScript, Keys: []string{a.name}, Args: []any{a.value}}
 	return a.round(ctx, func(ctx context.Context, i int, n *node) error {
 		if a.outcomes[i] == notSet {
 			return lock.ErrExpired

@@ -25,7 +25,7 @@ func (r *Redlock) InspectAll(ctx context.Context, keys []string) ([]lock.State, 
 		}
 		nodes := make([][]request.Found, len(r.nodes))
 		r.round(ctx, func(ctx context.Context, i int, n *node) error {
-			nodes[i] = request.Read(ctx, n.client, r.reader, names)
+			nodes[i] = request.Read(ctx, n.client, request.HolderReader, names)
 			return nil
 		})
 		states := make([]lock.State, 0, len(part))

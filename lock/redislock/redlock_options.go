@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/lock/redislock/internal/request"
 )
 
@@ -67,8 +66,6 @@ type Redlock struct {
 	o       RedlockOptions
 	quorum  int
 	cleanup *request.Cleanup
-
-	deletion, renewal, reader *redisscript.Script
 }
 
 // NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
@@ -89,10 +86,7 @@ func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redlock{
-		o: o, quorum: quorum(len(clients)), cleanup: request.NewCleanup(), deletion: request.ReleaseScript(),
-		renewal: redisscript.New(renewSource), reader: request.HolderReader(),
-	}
+	r := &Redlock{o: o, quorum: quorum(len(clients)), cleanup: request.NewCleanup()}
 	for _, c := range clients {
 		r.nodes, r.addrs = append(r.nodes, newNode(c)), append(r.addrs, c.Options().Addr)
 	}

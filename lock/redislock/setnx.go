@@ -26,6 +26,8 @@ import (
 //go:embed acquire.lua
 var acquireSource string
 
+var acquireScript = redisscript.New(fenceSource + acquireSource)
+
 // SetNXOptions are the options of a SetNX. A zero field means its default.
 type SetNXOptions struct {
 	Lease    time.Duration // the server frees the key after this; default 10 s
@@ -50,8 +52,7 @@ type SetNXOptions struct {
 // clock.
 type SetNX struct {
 	handle
-	server           *request.Server
-	acquire, release *redisscript.Script
+	server *request.Server
 }
 
 // NewSetNX returns a SetNX on c. Close it when all leases have ended. If an option is invalid, Acquire returns an error
@@ -59,11 +60,11 @@ type SetNX struct {
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	lease := cmp.Or(o.Lease, 10*time.Second)
 	s := &request.Server{
-		Client: c, Prefix: "lock", Parts: []string{"", ":fence"}, Reader: queued(inspectSource), Lease: lease,
+		Client: c, Prefix: "lock", Parts: []string{"", ":fence"}, Reader: inspectScript, Lease: lease,
 		Cleanup: request.NewCleanup(), Invalid: driver.AtLeast("Lease", lease, driver.MinLease),
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
-	return &SetNX{s.Handle(), s, redisscript.New(fenceSource + acquireSource), request.ReleaseScript()}
+	return &SetNX{s.Handle(), s}
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -96,7 +97,7 @@ func (s *SetNX) attempt(key string, o lock.Options) *request.Attempt {
 	names, value := s.server.Names(key), request.NewValue(o)
 	return &request.Attempt{
 		Server: s.server, Options: o, Key: key, Value: value,
-		Acquire: request.Call{Script: s.acquire, Keys: names, Args: []any{value, s.server.Lease.Milliseconds()}},
-		Release: request.Call{Script: s.release, Keys: names[:1], Args: []any{value}},
+		Acquire: request.Call{Script: acquireScript, Keys: names, Args: []any{value, s.server.Lease.Milliseconds()}},
+		Release: request.Call{Script: request.ReleaseScript, Keys: names[:1], Args: []any{value}},
 	}
 }

@@ -26,6 +26,9 @@ var (
 	leaveSource string
 	//go:embed renew.lua
 	renewSource string
+
+	enterScript, leaveScript = queued(enterSource), queued(leaveSource)
+	renewScript              = redisscript.New(renewSource)
 )
 
 // WatchdogOptions are the options of a Watchdog. A zero field means its default.
@@ -76,8 +79,6 @@ type Watchdog struct {
 	process  string
 	serial   atomic.Uint64
 	notifier *notifier
-
-	enter, leave, renew *redisscript.Script
 }
 
 // NewWatchdog returns a Watchdog on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
@@ -91,16 +92,13 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	)
 	o.Lease = cmp.Or(o.LeaseTime, o.Lease)
 	s := &request.Server{
-		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: queued(inspectSource),
+		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: inspectScript,
 		Lease: o.Lease, Cleanup: request.NewCleanup(), Invalid: invalid,
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
 	process := uuid.NewString()
 	return &Watchdog{
 		handle: s.Handle(), server: s, o: o, process: process, notifier: newNotifier(c, process, o.Logger),
-		enter: queued(enterSource),
-		leave: queued(leaveSource),
-		renew: redisscript.New(renewSource),
 	}
 }
 
@@ -142,8 +140,8 @@ func (w *Watchdog) attempt(key string, o lock.Options) *request.Attempt {
 	value := w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + o.Owner
 	return &request.Attempt{
 		Server: w.server, Options: o, Key: key, Value: value,
-		Acquire: request.Call{Script: w.enter, Keys: names},
-		Release: request.Call{Script: w.leave, Keys: names, Args: []any{value, grantLease.Milliseconds()}},
+		Acquire: request.Call{Script: enterScript, Keys: names},
+		Release: request.Call{Script: leaveScript, Keys: names, Args: []any{value, grantLease.Milliseconds()}},
 	}
 }
 
@@ -156,7 +154,7 @@ func (w *Watchdog) request(ctx context.Context, a *request.Attempt, number uint6
 }
 
 func (w *Watchdog) renewal(a *request.Attempt) request.Call {
-	return request.Call{Script: w.renew, Keys: a.Acquire.Keys[:1], Args: []any{a.Value, w.o.Lease.Milliseconds()}}
+	return request.Call{Script: renewScript, Keys: a.Acquire.Keys[:1], Args: []any{a.Value, w.o.Lease.Milliseconds()}}
 }
 
 // Check takes the key, queues up behind it, and passes the lock on.

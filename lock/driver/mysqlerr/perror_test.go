@@ -73,12 +73,4 @@ func TestTheServersNames(t *testing.T) {
 			t.Errorf("%d is not %s: %v, %s", n, name, err, text)
 		}
 	}
-	for n, want := range map[uint16]uint16{
-		mysqlerr.ForcedRecovery: 1881, mysqlerr.ExecutionTime: 3024, mysqlerr.HookFailed: 3100,
-		mysqlerr.RolledBack: 3101, mysqlerr.LockNowait: 3572, mysqlerr.CheckViolated: 3819,
-	} {
-		if n != want {
-			t.Errorf("%d, want %d", n, want)
-		}
-	}
 }

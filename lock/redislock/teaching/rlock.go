@@ -18,28 +18,20 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := r.server.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	ctx, stop := r.server.Cleanup.Wait(ctx)
-	defer stop()
 	b := r.listen(key)
 	defer r.unlisten(key, b)
-	var held error // the last answer
-	for {
-		hearing := r.releases.Current() // before the request, so that no later release is missed
+	var hearing *request.Hearing
+	try := func(ctx context.Context) (*lock.Lease, error) {
+		hearing = r.releases.Current() // before the request, so that no later release is missed
 		lease, err := r.try(ctx, key, o)
-		switch {
-		case err == nil:
-			return lease, nil
-		case !errors.Is(err, lock.ErrHeld):
+		if err != nil && !errors.Is(err, lock.ErrHeld) {
 			b.ring() // a message may have woken us: pass it on to another waiter
-			return nil, errors.Join(held, err)
-		case o.TryOnce:
-			return nil, err
 		}
-		held = err
-		if err := r.sleep(ctx, hearing, b, o, held); err != nil {
-			return nil, errors.Join(held, err)
-		}
+		return lease, err
 	}
+	return r.server.Cleanup.Poll(ctx, key, o, try, func(ctx context.Context, held error) error {
+		return r.sleep(ctx, hearing, b, o, held)
+	})
 }
 
 // sleep returns when the caller must try again: when a message woke it, when messages may have been lost, or when the
@@ -83,8 +75,8 @@ func (r *RLock) attempt(key string, o lock.Options) *request.Attempt {
 	value := r.process + ":" + strconv.FormatUint(r.serial.Add(1), 10) + " " + o.Owner
 	return &request.Attempt{
 		Server: r.server, Options: o, Key: key, Value: value,
-		Acquire: request.Call{Script: r.enter, Keys: names, Args: []any{value, r.server.Lease.Milliseconds()}},
-		Release: request.Call{Script: r.leave, Keys: names, Args: []any{value}},
+		Acquire: request.Call{Script: enterScript, Keys: names, Args: []any{value, r.server.Lease.Milliseconds()}},
+		Release: request.Call{Script: leaveScript, Keys: names, Args: []any{value}},
 	}
 }
 
@@ -103,5 +95,5 @@ func (r *RLock) hold(a *request.Attempt, sent time.Time) *lock.Lease {
 }
 
 func (r *RLock) renewal(a *request.Attempt) request.Call {
-	return request.Call{Script: r.renew, Keys: a.Acquire.Keys, Args: a.Acquire.Args}
+	return request.Call{Script: renewScript, Keys: a.Acquire.Keys, Args: a.Acquire.Args}
 }

@@ -28,6 +28,10 @@ var (
 	rlockRenewSource string
 	//go:embed rlock_inspect.lua
 	rlockInspectSource string
+
+	enterScript, leaveScript = redisscript.New(rlockEnterSource), redisscript.New(rlockLeaveSource)
+	renewScript              = redisscript.New(rlockRenewSource)
+	inspectScript            = redisscript.New(rlockInspectSource)
 )
 
 // RLockOptions are the options of an RLock. A zero field means its default.
@@ -83,8 +87,6 @@ type RLock struct {
 
 	mu    sync.Mutex
 	bells map[string]*bell // by the name of the lock
-
-	enter, leave, renew *redisscript.Script
 }
 
 // NewRLock returns an RLock on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
@@ -92,7 +94,7 @@ type RLock struct {
 func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	o.Lease = cmp.Or(o.Lease, 30*time.Second)
 	s := &request.Server{
-		Client: c, Prefix: "rlock", Parts: []string{""}, Reader: redisscript.New(rlockInspectSource),
+		Client: c, Prefix: "rlock", Parts: []string{""}, Reader: inspectScript,
 		Lease: cmp.Or(o.LeaseTime, o.Lease), Cleanup: request.NewCleanup(),
 		Invalid: cmp.Or(
 			driver.AtLeast("Lease", o.Lease, driver.MinLease),
@@ -101,9 +103,6 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	}
 	r := &RLock{
 		handle: s.Handle(), server: s, o: o, process: uuid.NewString(), bells: make(map[string]*bell),
-		enter: redisscript.New(rlockEnterSource),
-		leave: redisscript.New(rlockLeaveSource),
-		renew: redisscript.New(rlockRenewSource),
 	}
 	r.releases = request.NewSubscription(c, "rlock:free", o.Logger, r.freed)
 	return r

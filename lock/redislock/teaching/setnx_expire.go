@@ -10,7 +10,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/lock/redislock/internal/request"
 )
 
@@ -38,9 +37,8 @@ const repairAfter = time.Second
 // renewal, fairness, or survival of a fail-over.
 type SetNXExpire struct {
 	handle
-	server  *request.Server
-	repair  bool
-	release *redisscript.Script
+	server *request.Server
+	repair bool
 
 	mu       sync.Mutex
 	suspects map[string]suspect // by key; removed when the key has an expiry or another holder
@@ -57,8 +55,7 @@ type suspect struct {
 func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire {
 	s := newServer(c, "setnx-expire", o.Lease)
 	return &SetNXExpire{
-		handle: s.Handle(), server: s, repair: o.Repair, release: request.ReleaseScript(),
-		suspects: make(map[string]suspect),
+		handle: s.Handle(), server: s, repair: o.Repair, suspects: make(map[string]suspect),
 	}
 }
 
@@ -79,7 +76,7 @@ func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (
 func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
 	name, value, cleanup := s.server.Names(key)[0], request.NewValue(o), s.server.Cleanup
-	deletion := request.Call{Script: s.release, Keys: []string{name}, Args: []any{value}}
+	deletion := request.Call{Script: request.ReleaseScript, Keys: []string{name}, Args: []any{value}}
 	release := func(ctx context.Context) error {
 		return request.Ownership(deletion.Run(ctx, s.server.Client).Int())
 	}
@@ -103,8 +100,9 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 		cleanup.Undo(ctx, &underWay, release)
 		return nil, &lock.HeldError{Key: key}
 	}
-	lease := s.server.Lease
-	return request.Hold(key, lock.NoFence, sent, lease, cleanup.Persist(release, lease)), nil
+	return request.Hold(key, lock.NoFence, sent, s.server.Lease, func(ctx context.Context) error {
+		return cleanup.Free(ctx, s.server.Lease, release)
+	}), nil
 }
 
 // limit sets the expiry of a key, and reports whether the key exists. See request.Ask for underWay.

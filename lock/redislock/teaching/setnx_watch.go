@@ -58,6 +58,7 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
 	name, value, length, cleanup := s.server.Names(key)[0], request.NewValue(o), s.server.Lease, s.server.Cleanup
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
+	free := func(ctx context.Context) error { return cleanup.Free(ctx, length, release) }
 	sent := time.Now()
 	var underWay atomic.Int32
 	taken, found, err := request.SetNX(ctx, &underWay, s.server.Client, name, value, length)
@@ -67,10 +68,10 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	case !taken:
 		return nil, found.Held(key)
 	case request.LeaseOver(sent, length):
-		request.Detached(ctx, cleanup.Persist(release, length))
+		request.Detached(ctx, free)
 		return nil, &lock.HeldError{Key: key}
 	}
-	return request.Hold(key, lock.NoFence, sent, length, cleanup.Persist(release, length)), nil
+	return request.Hold(key, lock.NoFence, sent, length, free), nil
 }
 
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.

@@ -37,7 +37,7 @@ type handle = request.Handle
 func newServer(c redis.UniversalClient, prefix string, lease time.Duration) *request.Server {
 	lease = cmp.Or(lease, 10*time.Second)
 	return &request.Server{
-		Client: c, Prefix: prefix, Parts: []string{""}, Reader: request.HolderReader(), Lease: lease,
+		Client: c, Prefix: prefix, Parts: []string{""}, Reader: request.HolderReader, Lease: lease,
 		Cleanup: request.NewCleanup(), Invalid: driver.AtLeast("Lease", lease, driver.MinLease),
 	}
 }

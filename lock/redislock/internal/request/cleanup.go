@@ -45,10 +45,10 @@ func (c *Cleanup) Settle(
 	return err
 }
 
-// Persist returns a function that calls release. If the server does not answer, the function repeats release in the
-// background until the server answers or the lease has run out.
-func (c *Cleanup) Persist(release func(context.Context) error, lease time.Duration) func(context.Context) error {
-	return func(ctx context.Context) error { return c.Settle(ctx, 1, time.Now().Add(lease), release, release) }
+// Free calls release. If the server does not answer, it repeats release in the background until the server answers or
+// the lease has run out.
+func (c *Cleanup) Free(ctx context.Context, lease time.Duration, release func(context.Context) error) error {
+	return c.Settle(ctx, 1, time.Now().Add(lease), release, release)
 }
 
 // Undo takes back a request without a reply, which the server may have executed or may still execute. release must

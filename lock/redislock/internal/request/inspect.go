@@ -21,8 +21,8 @@ import (
 //go:embed holder.lua
 var holderSource string
 
-// HolderReader returns the Reader of a lock whose only key has the holder's value.
-func HolderReader() *redisscript.Script { return redisscript.New(holderSource) }
+// HolderReader is the Reader of a lock whose only key has the holder's value.
+var HolderReader = redisscript.New(holderSource)
 
 // A Handle has the methods that are the same for all locks on one server.
 type Handle struct{ server *Server }

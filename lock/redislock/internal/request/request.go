@@ -141,7 +141,7 @@ func (a *Attempt) Request(ctx context.Context) (fence lock.Fence, sent time.Time
 // server does not answer, Free repeats the release in the background: a Redis that restarts with its data still has the
 // key, and without the release no caller could acquire it until the lease ran out.
 func (a *Attempt) Free(ctx context.Context) error {
-	return a.Cleanup.Persist(a.sendRelease, a.Lease)(ctx)
+	return a.Cleanup.Free(ctx, a.Lease, a.sendRelease)
 }
 
 func (a *Attempt) sendRelease(ctx context.Context) error {

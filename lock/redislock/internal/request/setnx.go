@@ -19,8 +19,8 @@ import (
 //go:embed release.lua
 var releaseSource string
 
-// ReleaseScript returns the script that deletes a key if it has the value of its argument. Its reply is for Ownership.
-func ReleaseScript() *redisscript.Script { return redisscript.New(releaseSource) }
+// ReleaseScript deletes a key if it has the value of its argument. Its reply is for Ownership.
+var ReleaseScript = redisscript.New(releaseSource)
 
 // NewValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
 func NewValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
@@ -77,28 +77,34 @@ func (c *Cleanup) Failed(
 	return AcquireError(ctx, name, err)
 }
 
-// Poll acquires key by tries with pauses that become longer; see Cleanup.Poll.
+// Poll acquires key by tries with pauses that become longer, from 2 to 50 ms. The actual pause is random, from half of
+// that on, so that the waiters do not all try at the same time. See Cleanup.Poll.
 func (s *Server) Poll(
 	ctx context.Context, key string, o lock.Options, try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
 	if s.Invalid != nil {
 		return nil, s.Invalid
 	}
-	return s.Cleanup.Poll(ctx, key, o, backoff(), try)
+	next := 2 * time.Millisecond
+	return s.Cleanup.Poll(ctx, key, o, try, func(ctx context.Context, _ error) error {
+		pause := next
+		next = min(2*next, 50*time.Millisecond)
+		return driver.Sleep(ctx, pause/2+rand.N(pause/2+1))
+	})
 }
 
 // Poll tries until there is a lease, ctx ends, or a try fails for another reason than a held key. With TryOnce it tries
-// once.
+// once. pause waits for the next try; held is the last answer.
 func (c *Cleanup) Poll(
-	ctx context.Context, key string, o lock.Options, pause func() time.Duration,
-	try func(context.Context) (*lock.Lease, error),
+	ctx context.Context, key string, o lock.Options, try func(context.Context) (*lock.Lease, error),
+	pause func(ctx context.Context, held error) error,
 ) (*lock.Lease, error) {
 	if err := c.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	ctx, stop := c.Wait(ctx)
 	defer stop()
-	var held error // the last answer
+	var held error
 	for {
 		lease, err := try(ctx)
 		switch {
@@ -110,19 +116,8 @@ func (c *Cleanup) Poll(
 			return nil, err
 		}
 		held = err
-		if err := driver.Sleep(ctx, pause()); err != nil {
+		if err := pause(ctx, held); err != nil {
 			return nil, errors.Join(held, err)
 		}
-	}
-}
-
-// backoff returns pauses that double from 2 to 50 ms. The actual pause is random, from half of that on, so that the
-// waiters do not all try at the same time.
-func backoff() func() time.Duration {
-	next := 2 * time.Millisecond
-	return func() time.Duration {
-		pause := next
-		next = min(2*next, 50*time.Millisecond)
-		return pause/2 + rand.N(pause/2+1)
 	}
 }
