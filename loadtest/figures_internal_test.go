@@ -267,7 +267,8 @@ func TestWhatAReplyMeans(t *testing.T) {
 		}
 	}
 	// Where a redirect leads is told without what differs between requests.
-	moved := classify(Request{}, &Answer{Status: 307, Header: http.Header{"Location": {"https://shop.example/buy?sku=x"}}})
+	to := http.Header{"Location": {"https://shop.example/buy?sku=x"}}
+	moved := classify(Request{}, &Answer{Status: 307, Header: to})
 	if moved.Outcome != Failed || moved.Location != "https://shop.example/buy" ||
 		moved.Error != "status 307 redirects to https://shop.example/buy, which is not followed" {
 		t.Errorf("%+v", moved)

@@ -14,8 +14,9 @@ import (
 // commands says what became of each command of a run, and whether the service oversells when they run.
 func commands(r *loadtest.Result) []words.Text {
 	name := func(o string) words.Text { return phrases.Say("label." + outcomeKey(loadtest.Outcome(o))) }
-	return aftermath(r.Ran, loadtest.Outcomes(), name, loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits,
-		slices.ContainsFunc(r.Records, func(rec loadtest.Record) bool { return rec.Problem == loadtest.DataLost })))
+	lost := slices.ContainsFunc(r.Records, func(rec loadtest.Record) bool { return rec.Problem == loadtest.DataLost })
+	return aftermath(r.Ran, loadtest.Outcomes(), name,
+		loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits, lost))
 }
 
 // CheckoutCommands says what became of each command of a checkout, and whether the service oversells when they run.
