@@ -18,8 +18,8 @@ func TestDoReentersUnderAnOuterLease(t *testing.T) {
 			return errors.Join(Do(ctx, m, "a", once, nothing), Do(ctx, m, "b", once, nothing))
 		})
 	})
-	if err != nil || len(m.freed) != 2 {
-		t.Errorf("err = %v, freed %v; want nil, each once", err, m.freed)
+	if err != nil || len(m.freed()) != 2 {
+		t.Errorf("err = %v, freed %v; want nil, each once", err, m.freed())
 	}
 }
 
@@ -136,8 +136,8 @@ func TestAllSortsAndReleasesBackwards(t *testing.T) {
 			return nil
 		})
 	order := []string{"a", "b", "c", "c", "b", "a"}
-	if err != nil || !slices.Equal(append(m.asked, m.freed...), order) {
-		t.Errorf("%v: asked for %v, freed %v", err, m.asked, m.freed)
+	if err != nil || !slices.Equal(append(m.asked(), m.freed()...), order) {
+		t.Errorf("%v: asked for %v, freed %v", err, m.asked(), m.freed())
 	}
 	called := errors.New("called")
 	err = All(t.Context(), m, nil, Options{}, func(context.Context, map[string]Fence) error { return called })
@@ -154,8 +154,8 @@ func TestAllReleasesWhatItHasIfOneCannotBeHad(t *testing.T) {
 			t.Error("work began without b")
 			return nil
 		})
-	if !errors.Is(err, ErrHeld) || !slices.Equal(m.freed, []string{"a"}) || slices.Contains(m.asked, "c") {
-		t.Errorf("%v, freed %v, asked for %v: want ErrHeld, a freed, and c not asked for", err, m.freed, m.asked)
+	if !errors.Is(err, ErrHeld) || !slices.Equal(m.freed(), []string{"a"}) || slices.Contains(m.asked(), "c") {
+		t.Errorf("%v, freed %v, asked for %v: want ErrHeld, a freed, and c not asked for", err, m.freed(), m.asked())
 	}
 }
 
@@ -169,8 +169,8 @@ func TestOneLossEndsTheWorkOfAll(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
-		if !errors.Is(err, ErrLost) || !errors.Is(err, errReason) || len(m.freed) != 3 {
-			t.Errorf("loss of %s: %v, freed %v, want all", key, err, m.freed)
+		if !errors.Is(err, ErrLost) || !errors.Is(err, errReason) || len(m.freed()) != 3 {
+			t.Errorf("loss of %s: %v, freed %v, want all", key, err, m.freed())
 		}
 		if strings.Count(err.Error(), errReason.Error()) != 1 {
 			t.Errorf("%q, want the loss once, as the work has told of it", err)
@@ -190,8 +190,8 @@ func TestALossEndsTheWaitOfAll(t *testing.T) {
 		}()
 		synctest.Wait()
 		m.lose("a", ErrExpired)
-		if err := <-ended; !errors.Is(err, ErrLost) || !slices.Contains(m.freed, "a") {
-			t.Errorf("%v, freed %v; want ErrLost", err, m.freed)
+		if err := <-ended; !errors.Is(err, ErrLost) || !slices.Contains(m.freed(), "a") {
+			t.Errorf("%v, freed %v; want ErrLost", err, m.freed())
 		}
 	})
 }
@@ -202,8 +202,8 @@ func TestAllLeavesAllToRunOut(t *testing.T) {
 		m := &memory{}
 		err := All(t.Context(), m, []string{"a", "b"}, Options{},
 			func(context.Context, map[string]Fence) error { return outcome })
-		if !errors.Is(err, ErrOutcomeUnknown) || len(m.freed) != freed {
-			t.Errorf("%v, freed %v: want %d", err, m.freed, freed)
+		if !errors.Is(err, ErrOutcomeUnknown) || len(m.freed()) != freed {
+			t.Errorf("%v, freed %v: want %d", err, m.freed(), freed)
 		}
 	}
 }

@@ -47,15 +47,15 @@ func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
 		})
 		<-a.Done()
 		synctest.Wait()
-		if told := time.Since(began); told != time.Minute || !errors.Is(a.Err(), ErrExpired) || len(m.asked) != 2 {
-			t.Errorf("told %v after %v; asked by %v", a.Err(), told, m.asked)
+		if told := time.Since(began); told != time.Minute || !errors.Is(a.Err(), ErrExpired) || len(m.asked()) != 2 {
+			t.Errorf("told %v after %v; asked by %v", a.Err(), told, m.asked())
 		}
 		l.all.Wait()
-		if len(m.freed) > 0 || !errors.Is(l.errs["b"], ErrHeld) {
+		if len(m.freed()) > 0 || !errors.Is(l.errs["b"], ErrHeld) {
 			t.Errorf("freed, when the outcome of the work was unknown; the next one was told %v", l.errs["b"])
 		}
 		a.Abandon()
-		if len(m.freed) > 0 {
+		if len(m.freed()) > 0 {
 			t.Error("an abandoned lease is freed")
 		}
 		time.Sleep(time.Minute)
@@ -72,7 +72,7 @@ func TestHandOverAsksAfterTheRelease(t *testing.T) {
 		l.come(t.Context(), h, "next", second)
 		go func() { _ = first.Release() }()
 		synctest.Wait() // the release is on its way
-		if m.questions() != 1 {
+		if len(m.asked()) != 1 {
 			t.Error("asked before the release")
 		}
 		l.all.Wait()
@@ -107,8 +107,8 @@ func TestHandOverOfALeaseThatEndedInAPause(t *testing.T) {
 		l.come(t.Context(), h, "next", func(*Lease) {})
 		_ = first.Release()
 		l.all.Wait()
-		if len(m.asked) != 2 {
-			t.Errorf("%d leases, want a second one", len(m.asked))
+		if len(m.asked()) != 2 {
+			t.Errorf("%d leases, want a second one", len(m.asked()))
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 				if row.turn == toHold {
 					k.batch = &batch{lease: acquire(t, m, "before"), until: time.Now().Add(time.Hour), holders: 1}
 				}
-				asked := len(m.asked)
+				asked := len(m.asked())
 				ctx, giveUp := context.WithCancel(t.Context())
 				l := newLine(t)
 				l.come(ctx, h, "gives up", second)
@@ -152,8 +152,8 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 				if err := l.errs["gives up"]; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
 					t.Errorf("the waiter was told %v", err)
 				}
-				if len(l.served) != row.others || len(m.asked)-asked != row.asked {
-					t.Errorf("served %v, asked %d times more, want %d", l.served, len(m.asked)-asked, row.asked)
+				if len(l.served) != row.others || len(m.asked())-asked != row.asked {
+					t.Errorf("served %v, asked %d times more, want %d", l.served, len(m.asked())-asked, row.asked)
 				}
 				empty(t, h)
 				if got := m.queue.State("k"); got.Holder != nil {

@@ -132,8 +132,8 @@ func TestHandOverKeepsItsHandsOffALease(t *testing.T) {
 				row.end(first)
 				_ = first.Release()
 				l.all.Wait()
-				if len(m.asked) != 2 || len(m.freed) != 2 {
-					t.Errorf("%d leases, %d freed; want 2, 2", len(m.asked), len(m.freed))
+				if len(m.asked()) != 2 || len(m.freed()) != 2 {
+					t.Errorf("%d leases, %d freed; want 2, 2", len(m.asked()), len(m.freed()))
 				}
 			})
 		})
@@ -162,8 +162,8 @@ func TestHandOverOfAContenderThatFails(t *testing.T) {
 				}
 				l.all.Wait()
 				if !slices.Equal(l.served, []string{"c", "d"}) || !errors.Is(l.errs["b"], down) ||
-					!slices.Equal(m.asked[:3], []string{"a", "b", "c"}) {
-					t.Errorf("served %v after asking by %v; b was told %v", l.served, m.asked, l.errs["b"])
+					!slices.Equal(m.asked()[:3], []string{"a", "b", "c"}) {
+					t.Errorf("served %v after asking by %v; b was told %v", l.served, m.asked(), l.errs["b"])
 				}
 				empty(t, h)
 			})
@@ -200,8 +200,8 @@ func TestHandOverAppointsWhoCanWaitLonger(t *testing.T) {
 			}
 			_ = holder.Release()
 			l.all.Wait()
-			if m.asked[1] != row.want || !slices.Equal(l.served, []string{"0", "1", "2"}) {
-				t.Errorf("waits of %v: asked by %q, want %q; served %v", row.waits, m.asked[1], row.want, l.served)
+			if m.asked()[1] != row.want || !slices.Equal(l.served, []string{"0", "1", "2"}) {
+				t.Errorf("waits of %v: asked by %q, want %q; served %v", row.waits, m.asked()[1], row.want, l.served)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +24,11 @@ type memory struct {
 	answer  error             // to a release
 	lingers time.Duration     // how long the key of an abandoned lease stays taken; 0: a minute
 
-	mu    sync.Mutex
-	fence Fence
-	asked []string // by whom, or for which key
-	freed []string // the keys
-	last  map[string]func(error)
+	mu      sync.Mutex
+	fence   Fence
+	askedBy []string // or for which key
+	given   []string // the keys that were given back
+	last    map[string]func(error)
 }
 
 func (m *memory) FenceRange() uint64 { return cmp.Or(m.room, 8) }
@@ -35,8 +36,8 @@ func (m *memory) FenceRange() uint64 { return cmp.Or(m.room, 8) }
 func (m *memory) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
 	sent := time.Now()
 	m.mu.Lock()
-	m.asked = append(m.asked, cmp.Or(o.Owner, key))
-	n := len(m.asked)
+	m.askedBy = append(m.askedBy, cmp.Or(o.Owner, key))
+	n := len(m.askedBy)
 	m.mu.Unlock()
 	time.Sleep(m.trip)
 	if m.fails != nil {
@@ -54,7 +55,7 @@ func (m *memory) Acquire(ctx context.Context, key string, o Options) (*Lease, er
 	l, lose := NewLease(key, m.fence, func(context.Context) error {
 		time.Sleep(m.trip)
 		m.mu.Lock()
-		m.freed = append(m.freed, key)
+		m.given = append(m.given, key)
 		m.mu.Unlock()
 		leave()
 		return m.answer
@@ -85,11 +86,18 @@ func (m *memory) lose(key string, cause error) {
 	}
 }
 
-// questions is how often it was asked.
-func (m *memory) questions() int {
+// asked returns who asked it, or for which keys, in order.
+func (m *memory) asked() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.asked)
+	return slices.Clone(m.askedBy)
+}
+
+// freed returns the keys that were given back, in order.
+func (m *memory) freed() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.given)
 }
 
 // InspectAll returns the states of the server, which knows only those who asked it.
@@ -108,6 +116,8 @@ func (m *memory) InspectAll(_ context.Context, keys []string) (all []State, err 
 
 func (m *memory) Evict(_ context.Context, key string) (Fence, error) {
 	m.lose(key, ErrTaken)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.fence + 8, nil
 }
 

@@ -68,7 +68,7 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 				defer catch()
 				err = Do(t.Context(), m, "k", Options{}, func(ctx context.Context, _ Fence) error {
 					defer func() {
-						if len(m.freed) > 0 {
+						if len(m.freed()) > 0 {
 							t.Error("freed while it works")
 						}
 					}()
@@ -78,7 +78,7 @@ func TestDoKeepsTheKeyOfAnUnknownOutcome(t *testing.T) {
 			if !errors.Is(err, row.err) || errors.Is(err, ErrLost) || errors.Is(err, ErrAbandoned) {
 				t.Errorf("err = %v, want %v and nothing else", err, row.err)
 			}
-			if kept := len(m.freed) == 0; kept != row.kept {
+			if kept := len(m.freed()) == 0; kept != row.kept {
 				t.Errorf("kept: %v, want %v", kept, row.kept)
 			}
 		})
@@ -95,8 +95,8 @@ func TestDoOfALostLeaseAndAnUnknownOutcome(t *testing.T) {
 		m.lose("k", ErrExpired)
 		return ErrOutcomeUnknown
 	})
-	if !errors.Is(err, ErrLost) || !errors.Is(err, ErrOutcomeUnknown) || len(m.freed) > 0 {
-		t.Errorf("err = %v, freed %v", err, m.freed)
+	if !errors.Is(err, ErrLost) || !errors.Is(err, ErrOutcomeUnknown) || len(m.freed()) > 0 {
+		t.Errorf("err = %v, freed %v", err, m.freed())
 	}
 }
 
@@ -119,8 +119,8 @@ func TestAbandon(t *testing.T) {
 		for freed, long := range []time.Duration{time.Minute - 1, 1, time.Hour} {
 			time.Sleep(long)
 			synctest.Wait()
-			if len(m.freed) != min(freed, 1) || renewals != 1 {
-				t.Errorf("freed %v, renewed %d times", m.freed, renewals)
+			if len(m.freed()) != min(freed, 1) || renewals != 1 {
+				t.Errorf("freed %v, renewed %d times", m.freed(), renewals)
 			}
 		}
 	})
