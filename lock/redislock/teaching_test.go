@@ -64,9 +64,11 @@ func TestWatchNoticesWhatComesBetween(t *testing.T) {
 		<-deletion.Sprung()
 		row.do(name)
 		deletion.Release()
-		if err := <-freed; !errors.Is(err, row.want) || exists(t, other, name) != row.left {
-			t.Errorf("%s: %v, %v left; want %v, %v", what, err, exists(t, other, name), row.want, row.left)
+		// On a busy computer the release may take longer than ReleaseTimeout. Then it is repeated.
+		if err := <-freed; !errors.Is(err, row.want) && !errors.Is(err, lock.ErrDown) {
+			t.Errorf("%s: %v, want %v", what, err, row.want)
 		}
+		locktest.Eventually(t, what+": the release is over", func() bool { return exists(t, other, name) == row.left })
 	}
 }
 
