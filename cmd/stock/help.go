@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"embed"
+	"fmt"
 	"strings"
+	"text/template"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,7 +30,7 @@ func (v voice) explain(cmd *cobra.Command) {
 	cmd.InitDefaultHelpCmd()
 	cmd.InitDefaultCompletionCmd()
 	v.explainWith(texts, cmd)
-	cmd.SetUsageTemplate(v.usage(cmd.UsageTemplate()))
+	cmd.SetUsageFunc(v.usage)
 }
 
 func (v voice) explainWith(texts words.Texts, cmd *cobra.Command) {
@@ -56,24 +59,29 @@ func flagText(texts words.Texts, path, name string) words.Text {
 	return cmp.Or(texts[path+".flags."+name], texts[everyCommand+"."+name])
 }
 
-// usage puts the headings of cobra's template, which are in English only, into the language.
-func (v voice) usage(template string) string {
-	return strings.NewReplacer(
+// usage writes what follows the long text of --help: by cobra's template, whose headings are in English only, with
+// those of the language.
+func (v voice) usage(cmd *cobra.Command) error {
+	text := strings.NewReplacer(
 		"Usage:", v.say("usage.usage"),
 		"Examples:", v.say("usage.examples"),
 		"Available Commands:", v.say("usage.commands"),
 		"Additional Commands:", v.say("usage.more-commands"),
 		"Global Flags:", v.say("usage.global-flags"),
 		"Flags:", v.say("usage.flags"),
-		".FlagUsages |", ".FlagUsages | defaults `"+v.say("usage.default")+"` |",
+		".FlagUsages |", ".FlagUsages | defaults |",
 		`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
 		v.say("usage.see", "command", "{{.CommandPath}}"),
-	).Replace(template)
-}
-
-func init() {
-	// pflag writes the defaults of flags in English.
-	cobra.AddTemplateFunc("defaults", func(word, usages string) string {
-		return strings.ReplaceAll(usages, "(default ", "("+word+" ")
-	})
+	).Replace(cmd.UsageTemplate())
+	usage, err := template.New("usage").Funcs(template.FuncMap{
+		"rpad":                    func(name string, width int) string { return fmt.Sprintf("%-*s", width, name) },
+		"trimTrailingWhitespaces": func(text string) string { return strings.TrimRightFunc(text, unicode.IsSpace) },
+		"defaults": func(flags string) string { // of pflag, in English
+			return strings.ReplaceAll(flags, "(default ", "("+v.say("usage.default")+" ")
+		},
+	}).Parse(text)
+	if err != nil {
+		return err
+	}
+	return usage.Execute(cmd.OutOrStderr(), cmd)
 }
