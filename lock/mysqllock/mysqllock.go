@@ -3,9 +3,8 @@
 //
 // Each lock is in one file, from acquire to release: table.go, forupdate.go and getlock.go. Read table.go first. The
 // other two live in a connection: pinned.go keeps it, notices its end and tells the holder; session.go is the
-// connection. options.go has the options, row.go the statements of a Table, and inspect.go shows holders and waiters to
-// people, and takes keys away. This file has what all of them use: statements with a time limit, fences, names of keys,
-// and errors.
+// connection. options.go has the options, and inspect.go shows holders and waiters to people, and takes keys away. This
+// file has what all of them use: statements with a time limit, fences, names of keys, and errors.
 //
 // Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
 // readTimeout. The character set of its sessions must be utf8mb4: the driver escapes keys and owners for that one, and

@@ -45,13 +45,7 @@ func (o TableOptions) check() error {
 
 // Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The
 // clients' clocks are not used, because a client whose clock is ahead would take the key from its holder too early.
-//
-//  1. UPDATE the row if its time limit has passed. The same statement issues the fence.
-//  2. If there is no row, INSERT it.
-//  3. If another caller holds the key, sleep for a random time and go back to 1.
-//  4. While the key is held, renew: UPDATE the time limit if the row has our token and the limit has not passed. The
-//     holder's own clock ends the lease before the server does: see ../keepalive.go.
-//  5. To release, UPDATE the row to free if it has our token.
+// The algorithm is in table.go.
 //
 // Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A failed
 // try (lock.Options.TryOnce) costs 2; the second round trip reads the holder. A waiter polls, and reads the holder
