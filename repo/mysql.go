@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -225,19 +224,21 @@ func Discard(tx *gorm.DB) {
 // drop closes conn instead of returning it to the pool, where its next user would inherit our transaction or lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }
 
-// refusals are the errors by which this service, and not the server, refuses an operation.
-var refusals = []error{
-	ErrChanged, ErrNothing, service.ErrConflict, service.ErrUnknownSKU, service.ErrStockReset, service.ErrGuarded,
-	service.ErrStaleFence, service.ErrSoldOut, service.ErrSettled, service.ErrUndecided, service.ErrTooOld,
-	service.ErrKeyTaken, service.ErrKeyReused, service.ErrPrecondition,
-}
-
 // Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
 	if _, invalid := errors.AsType[*service.InvalidError](err); invalid || err == nil {
 		return false
 	}
-	return !slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) })
+	for _, refusal := range []error{
+		ErrChanged, ErrNothing, service.ErrConflict, service.ErrUnknownSKU, service.ErrStockReset, service.ErrGuarded,
+		service.ErrStaleFence, service.ErrSoldOut, service.ErrSettled, service.ErrUndecided, service.ErrTooOld,
+		service.ErrKeyTaken, service.ErrKeyReused, service.ErrPrecondition,
+	} {
+		if errors.Is(err, refusal) {
+			return false
+		}
+	}
+	return true
 }
 
 // Explain returns a refusal unchanged, and converts a fault with [MySQLFault].
