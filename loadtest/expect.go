@@ -72,7 +72,7 @@ func ParseThreshold(text string) (Threshold, error) {
 func (t Threshold) Check(r *Result) Expectation {
 	e := Expectation{Text: t.text, Actual: say("actual.unknown")}
 	planned := len(r.Records) + r.Dropped
-	if t.figure.known != nil && !t.figure.known(r) || t.percent && planned == 0 {
+	if !t.figure.known(r) || t.percent && planned == 0 {
 		return e
 	}
 	e.Value = t.figure.value(r)
@@ -136,7 +136,7 @@ type figure struct {
 	name  string
 	unit  unit
 	kind  kind
-	known func(r *Result) bool // whether there is any evidence of it; nil: always
+	known func(r *Result) bool // whether there is any evidence of it
 	value func(r *Result) float64
 }
 
@@ -144,12 +144,14 @@ type figure struct {
 type kind int
 
 const (
-	ofRequests kind = iota + 1 // it counts requests, so a percentage makes sense
-	ofDamage                   // it counts damage, which may exceed the known count
+	number     kind = iota // nothing more
+	ofRequests             // it counts requests, so a percentage makes sense
+	ofDamage               // it counts damage, which may exceed the known count
 )
 
 // figures returns all figures, in the order in which errors list them.
 func figures() []figure {
+	always := func(*Result) bool { return true }
 	stock := func(r *Result) bool { return r.Verdict.Known }
 	replies := func(r *Result) bool { return r.Latency.All.Count > 0 }
 	sales := func(r *Result) bool { return r.Latency.Accepted().Count > 0 }
@@ -157,7 +159,7 @@ func figures() []figure {
 		return r.Verdict.Linear.Result == InOrder || r.Verdict.Linear.Result == Illegal
 	}
 	return []figure{
-		{"oversold", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.OversoldUnits) }},
+		{"oversold", counted, ofDamage, always, func(r *Result) float64 { return float64(r.Verdict.OversoldUnits) }},
 		{"lost_updates", counted, ofDamage, stock, func(r *Result) float64 { return float64(r.Verdict.LostUnits) }},
 		{"collisions", counted, ofDamage, (*Result).seen, func(r *Result) float64 {
 			return float64(r.Verdict.Collisions)
@@ -165,32 +167,34 @@ func figures() []figure {
 		{"stale_reads", counted, ofDamage, (*Result).seen, func(r *Result) float64 {
 			return float64(r.Verdict.StaleReads)
 		}},
-		{"false_sold_out", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.FalseSoldOut) }},
-		{"fence_drops", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.FenceDrops) }},
-		{"phantoms", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.Phantoms) }},
-		{"denied", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.Denied) }},
-		{"duplicates", counted, ofDamage, nil, func(r *Result) float64 { return float64(r.Verdict.Duplicates) }},
-		{"remaining", counted, 0, stock, func(r *Result) float64 { return float64(r.Verdict.RemainingUnits) }},
-		{"sent", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Sent) }},
-		{"accepted", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Accepted) }},
-		{"busy", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Busy) }},
-		{"sold_out", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.SoldOut) }},
-		{"failed", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Failed) }},
-		{"unknown", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Verdict.Unknown) }},
-		{"late", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Latency.Late) }},
-		{"dropped", counted, ofRequests, nil, func(r *Result) float64 { return float64(r.Dropped) }},
-		{"mean", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.Mean }},
-		{"p50", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P50 }},
-		{"p90", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P90 }},
-		{"p95", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P95 }},
-		{"p99", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P99 }},
-		{"p99.9", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.P999 }},
-		{"max", timed, 0, replies, func(r *Result) float64 { return r.Latency.All.Max }},
-		{"sold_rate", rated, 0, replies, func(r *Result) float64 { return r.Latency.Sold }},
-		{"sold_p50", timed, 0, sales, func(r *Result) float64 { return r.Latency.Accepted().P50 }},
-		{"sold_p99", timed, 0, sales, func(r *Result) float64 { return r.Latency.Accepted().P99 }},
-		{"rate", rated, 0, replies, func(r *Result) float64 { return r.Latency.Rate }},
-		{"linearizable", decided, 0, order, func(r *Result) float64 {
+		{"false_sold_out", counted, ofDamage, always, func(r *Result) float64 {
+			return float64(r.Verdict.FalseSoldOut)
+		}},
+		{"fence_drops", counted, ofDamage, always, func(r *Result) float64 { return float64(r.Verdict.FenceDrops) }},
+		{"phantoms", counted, ofDamage, always, func(r *Result) float64 { return float64(r.Verdict.Phantoms) }},
+		{"denied", counted, ofDamage, always, func(r *Result) float64 { return float64(r.Verdict.Denied) }},
+		{"duplicates", counted, ofDamage, always, func(r *Result) float64 { return float64(r.Verdict.Duplicates) }},
+		{"remaining", counted, number, stock, func(r *Result) float64 { return float64(r.Verdict.RemainingUnits) }},
+		{"sent", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Verdict.Sent) }},
+		{"accepted", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Verdict.Accepted) }},
+		{"busy", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Verdict.Busy) }},
+		{"sold_out", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Verdict.SoldOut) }},
+		{"failed", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Verdict.Failed) }},
+		{"unknown", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Verdict.Unknown) }},
+		{"late", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Latency.Late) }},
+		{"dropped", counted, ofRequests, always, func(r *Result) float64 { return float64(r.Dropped) }},
+		{"mean", timed, number, replies, func(r *Result) float64 { return r.Latency.All.Mean }},
+		{"p50", timed, number, replies, func(r *Result) float64 { return r.Latency.All.P50 }},
+		{"p90", timed, number, replies, func(r *Result) float64 { return r.Latency.All.P90 }},
+		{"p95", timed, number, replies, func(r *Result) float64 { return r.Latency.All.P95 }},
+		{"p99", timed, number, replies, func(r *Result) float64 { return r.Latency.All.P99 }},
+		{"p99.9", timed, number, replies, func(r *Result) float64 { return r.Latency.All.P999 }},
+		{"max", timed, number, replies, func(r *Result) float64 { return r.Latency.All.Max }},
+		{"sold_rate", rated, number, replies, func(r *Result) float64 { return r.Latency.Sold }},
+		{"sold_p50", timed, number, sales, func(r *Result) float64 { return r.Latency.Accepted().P50 }},
+		{"sold_p99", timed, number, sales, func(r *Result) float64 { return r.Latency.Accepted().P99 }},
+		{"rate", rated, number, replies, func(r *Result) float64 { return r.Latency.Rate }},
+		{"linearizable", decided, number, order, func(r *Result) float64 {
 			if r.Verdict.Linear.Result == InOrder {
 				return 1
 			}
