@@ -178,7 +178,7 @@ const (
 // is over by then, the command is ended before it does anything.
 func TestLockOnATerminalIsStopped(t *testing.T) {
 	t.Parallel()
-	const ticking = `trap 'echo told >>"$2"; exit 0' TERM; echo $$ >>"$1"; echo $PPID >>"$1"
+	const ticking = `trap 'echo told >>"$2"; exit 0' TERM; : >"$2"; echo $$ >>"$1"; echo $PPID >>"$1"
 while [ ! -e "$1.end" ]; do echo tick >>"$2"; sleep 0.05; done`
 	for _, input := range []string{"", " </dev/null"} {
 		for _, over := range []bool{false, true} {
