@@ -50,7 +50,7 @@ func look(t *testing.T, own ...string) *screen {
 		case *runtime.EventConsoleAPICalled:
 			s.complain = append(s.complain, fmt.Sprint(e.Type))
 		case *log.EventEntryAdded:
-			s.complain = append(s.complain, e.Entry.Text)
+			s.complain = append(s.complain, e.Entry.Text+" "+e.Entry.URL)
 		}
 	})
 	if err == nil {
@@ -128,12 +128,12 @@ func (s *screen) refused(times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, text := range s.complain {
-		if !strings.Contains(text, "400") {
+		if !strings.Contains(text, "status of 400") {
 			s.t.Error(text)
 		}
 	}
 	if len(s.complain) != times {
-		s.t.Errorf("%d complaints, want %d", len(s.complain), times)
+		s.t.Errorf("%d complaints, want %d: %q", len(s.complain), times, s.complain)
 	}
 	s.complain = nil
 }
