@@ -40,7 +40,7 @@ func (s *faultySale) begin(cmd *cobra.Command, ready bool) (soak.Options, error)
 // unjudged returns the exit status of a sale without a verdict.
 func (s *faultySale) unjudged(ctx context.Context, err error) error {
 	switch {
-	case errors.As(err, new(*soak.MissingError)), errors.As(err, new(*server.MissingError)):
+	case errors.As(err, new(*server.MissingError)):
 		return exitError{exitSkipped, err}
 	case ctx.Err() != nil:
 		return exitError{exitInterrupted, failure("interrupted.no-verdict-stopped")}
