@@ -72,10 +72,10 @@ func (c *checkoutRun) add(flags *pflag.FlagSet) {
 // checkoutVisits is how many visits there are if nothing is said: some ten seconds.
 const checkoutVisits = 1000
 
-// read makes the plan of the flags. Its errors are PlanErrors that name the flag.
+// read makes the plan of the flags. Its errors name the flag.
 func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 	p := &c.plan
-	if p.Quantities, p.At, err = c.parse(); err != nil {
+	if p.Quantities, p.At, err = c.parse(flags); err != nil {
 		return err
 	}
 	p.Skew = loadtest.Skew(c.skew)
@@ -163,25 +163,11 @@ func (c *checkoutRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if file != nil {
 		fmt.Fprintln(stderr, c.say("wrote", "path", c.history))
 	}
-	shown := c.out.showCheckout(result, c.json, c.noColor, stdout, stderr)
+	shown := c.showCheckout(result, stdout, stderr)
 	if err = errors.Join(err, shown); err != nil {
 		return err
 	}
 	return checkoutStatus(result)
-}
-
-// showCheckout writes the result as text, or as JSON to where json says, and the files.
-func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool, stdout, stderr io.Writer) error {
-	done, err := writeDocument(json, r, stdout)
-	if !done {
-		if json != "" && err == nil {
-			fmt.Fprintln(stderr, f.say("wrote", "path", json))
-		}
-		err = errors.Join(err, report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
-	}
-	return errors.Join(err, f.writePage(stderr, func(w io.Writer) error {
-		return report.WriteCheckoutHTML(w, r, commit(), string(f.voice))
-	}))
 }
 
 // readCheckout reads and judges the history of a checkout. It returns nil for a file that is none. With the error of a

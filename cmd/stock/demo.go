@@ -422,10 +422,8 @@ func (d *demo) sell(ctx context.Context, client *loadtest.Client, a act, c cast)
 
 // writeFiles writes the requested files, and says where the page is.
 func (d *demo) writeFiles() error {
-	if d.json != "" {
-		if err := writeJSON(d.json, encoded(loadtest.NewReport(d.results))); err != nil {
-			return err
-		}
+	if err := writeJSON(d.json, loadtest.NewReport(d.results)); err != nil {
+		return err
 	}
 	if d.html == "" {
 		return nil

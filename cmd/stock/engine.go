@@ -27,17 +27,15 @@ import (
 
 // An engineRun holds the flags of "stock engine".
 type engineRun struct {
-	voice
+	outputs
 	options    engine.Options
 	strategies []string
 	at         []string
-	json, html string
-	noColor    bool
 	out, err   io.Writer
 }
 
 func engineCommand(v voice) *cobra.Command {
-	r := engineRun{voice: v}
+	r := engineRun{outputs: outputs{voice: v}}
 	cmd := &cobra.Command{
 		Use:  "engine [--mysql DSN ...] [--redis URL] [--zookeeper HOST:PORT[,...]]",
 		Args: noArgs,
@@ -61,8 +59,7 @@ func engineCommand(v voice) *cobra.Command {
 	flags.IntVarP(&o.Plan.Concurrency, "concurrency", "c", 24, "")
 	flags.IntVar(&o.Visits, "visits", 300, "")
 	flags.StringArrayVar(&r.at, "at", nil, "")
-	flags.StringVar(&r.json, "json", "", "")
-	flags.StringVar(&r.html, "html", "", "")
+	r.addFiles(flags)
 	noColorFlag(cmd, &r.noColor)
 	return cmd
 }
@@ -173,13 +170,12 @@ func (r *engineRun) run(ctx context.Context) error {
 
 // show writes the report everywhere.
 func (r *engineRun) show(tested *engine.Report) error {
-	if r.json == "-" {
-		return errors.Join(indented(tested)(r.out), r.page(tested))
-	}
-	if r.json != "" {
-		if err := writeJSON(r.json, indented(tested)); err != nil {
-			return err
-		}
+	switch done, err := writeDocument(r.json, tested, r.out); {
+	case done:
+		return errors.Join(err, r.page(tested))
+	case err != nil:
+		return err
+	case r.json != "":
 		fmt.Fprintln(r.err, r.say("wrote", "path", r.json))
 	}
 	style := r.style(r.out, r.noColor)
@@ -211,9 +207,6 @@ func (r *engineRun) show(tested *engine.Report) error {
 
 // page writes the page, whose notes are the lines of the text.
 func (r *engineRun) page(tested *engine.Report) error {
-	if r.html == "" {
-		return nil
-	}
 	p := report.Page{
 		Title: r.say("engine.title"), Lang: string(r.voice), Commit: commit(),
 		Notes: append(r.servers(tested), r.summary(tested)),
@@ -225,11 +218,7 @@ func (r *engineRun) page(tested *engine.Report) error {
 		p.Notes = slices.Concat(p.Notes, r.instances(part), r.refused(part))
 	}
 	p.Notes = append(p.Notes, r.checkout(tested)...)
-	if err := writeFile(r.html, func(w io.Writer) error { return report.WriteHTML(w, p) }); err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	fmt.Fprintln(r.err, r.say("wrote", "path", r.html))
-	return nil
+	return r.writeReport(p, r.err)
 }
 
 // servers says what the servers are.

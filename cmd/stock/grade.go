@@ -148,9 +148,7 @@ func (r *gradeRun) run(ctx context.Context) (err error) {
 	if len(report.Results) > 0 {
 		grade.WriteSummary(r.out, report, string(r.voice))
 	}
-	if r.json != "" {
-		err = errors.Join(err, writeJSON(r.json, indented(report)))
-	}
+	err = errors.Join(err, writeJSON(r.json, report))
 	if r.html != "" {
 		err = errors.Join(err, writeFile(r.html, func(w io.Writer) error {
 			return grade.WriteHTML(w, report, string(r.voice), repositoryFrom(r.html))

@@ -50,10 +50,8 @@ func (s *faultySale) unjudged(ctx context.Context, err error) error {
 
 // judged writes the report to the file of --json, and returns the exit status.
 func (s *faultySale) judged(report any, violated, interrupted bool) error {
-	if s.json != "" {
-		if err := writeJSON(s.json, indented(report)); err != nil {
-			return err
-		}
+	if err := writeJSON(s.json, report); err != nil {
+		return err
 	}
 	switch {
 	case violated:
