@@ -60,8 +60,8 @@ func noColorFlag(cmd *cobra.Command, noColor *bool) {
 	cmd.Flags().BoolVar(noColor, "no-color", false, "")
 }
 
-// checkOutput returns an error if a file that a command writes at its end cannot be written: its folder is missing, or it
-// is a folder itself. Commands that run for a long time call it first.
+// checkOutput returns an error if a file that a command writes at its end cannot be written: its folder is missing, or
+// it is a folder itself. Commands that run for a long time call it first.
 func checkOutput(flags *pflag.FlagSet) error {
 	var bad []error
 	for _, name := range []string{"json", "html", "export"} {

@@ -139,8 +139,8 @@ func errno(err error) int {
 	return 0
 }
 
-// lockIsHeld reports whether a statement with NOWAIT was refused because another has the lock. MariaDB answers as if the
-// statement had waited.
+// lockIsHeld reports whether a statement with NOWAIT was refused because another has the lock. MariaDB answers as if
+// the statement had waited.
 func lockIsHeld(err error) bool { return errno(err) == errNoWait || errno(err) == errLockWait }
 
 // oneAborted requires that one of two statements, and only one, was ended with 1213, and returns that number.
