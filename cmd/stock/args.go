@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,14 @@ func settings(cmd *cobra.Command) *cobra.Command {
 // wrong returns err as the PlanError of a flag.
 func wrong(flag string, err error) error {
 	return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
+}
+
+// within returns an error unless the value of a flag is from least to most.
+func within[T cmp.Ordered](flag string, value, least, most T) error {
+	if value < least || value > most {
+		return failure("wrong.from-to", "flag", flag, "least", least, "most", most, "given", value)
+	}
+	return nil
 }
 
 // noArgs checks arguments as that of cobra does, in both languages.

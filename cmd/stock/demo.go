@@ -75,12 +75,6 @@ func demoCommand(v voice) *cobra.Command {
 }
 
 func (d *demo) check(flags *pflag.FlagSet) error {
-	within := func(flag string, value, least, most int) error {
-		if value < least || value > most {
-			return failure("wrong.from-to", "flag", flag, "least", least, "most", most)
-		}
-		return nil
-	}
 	var unknown []error
 	for _, name := range d.strategies {
 		if _, err := strategy.Lookup(name); err != nil && name != "all" {

@@ -74,7 +74,9 @@ func labSoakCommand(v voice) *cobra.Command {
 				plan.Seed = uint64(rand.Uint32())
 			}
 			if plan.Options, err = s.begin(cmd, false); err == nil {
-				err = checkSoak(plan)
+				err = errors.Join(
+					within("for", plan.For, time.Second, 24*time.Hour), within("instances", plan.Instances, 2, 8),
+				)
 			}
 			if err != nil {
 				return err
@@ -89,16 +91,6 @@ func labSoakCommand(v voice) *cobra.Command {
 	flags.IntVar(&plan.Instances, "instances", soak.Instances, "")
 	flags.StringVar(&s.json, "json", "", "")
 	return cmd
-}
-
-func checkSoak(plan soak.Random) error {
-	switch {
-	case plan.For < time.Second || plan.For > 24*time.Hour:
-		return failure("wrong.from-to-is", "flag", "for", "least", "1s", "most", "24h", "given", plan.For)
-	case plan.Instances < 2 || plan.Instances > 8:
-		return failure("wrong.from-to-is", "flag", "instances", "least", 2, "most", 8, "given", plan.Instances)
-	}
-	return nil
 }
 
 func (s *faultySale) soak(ctx context.Context, plan soak.Random) error {
