@@ -82,21 +82,16 @@ func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 	if !flags.Changed("visits") && !flags.Changed("duration") {
 		p.Visits = checkoutVisits
 	}
-	for _, n := range []struct {
-		flag  string
-		value int64
-		given bool
-	}{
-		{"visits", int64(p.Visits), !flags.Changed("duration")},
-		{"duration", int64(p.Duration), flags.Changed("duration")},
-		{"concurrency", int64(p.Concurrency), true},
-		{"lines", int64(p.Lines), true},
-		{"stock", p.Stock, true},
-		{"skus", int64(p.SKUs), true},
-	} {
-		if n.given && n.value < 1 { // in a Plan it would mean the default
-			return wrong(n.flag, failure("wrong.least", "least", 1, "given", n.value))
-		}
+	length := atLeast("visits", p.Visits, 1)
+	if flags.Changed("duration") {
+		length = atLeast("duration", int64(p.Duration), 1)
+	}
+	// In a Plan, 0 would mean the default.
+	if err := errors.Join(
+		length, atLeast("concurrency", p.Concurrency, 1), atLeast("lines", p.Lines, 1), atLeast("stock", p.Stock, 1),
+		atLeast("skus", p.SKUs, 1),
+	); err != nil {
+		return err
 	}
 	if p.PerCustomer == 0 {
 		p.PerCustomer = -1

@@ -85,26 +85,18 @@ func (r *engineRun) check(flags *pflag.FlagSet) error {
 		}
 	}
 	o.Strategies = slices.DeleteFunc(o.Strategies, func(name string) bool { return slices.Contains(absent, name) })
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{
-		{"requests", o.Plan.Requests},
-		{"stock", int(o.Plan.Stock)},
-		{"concurrency", o.Plan.Concurrency},
-		{"visits", o.Visits},
-	} {
-		if n.value < 1 {
-			return failure("wrong.flag", "flag", n.flag,
-				"reason", phrases.Say("wrong.least", "least", 1, "given", n.value))
-		}
+	err := errors.Join(
+		atLeast("requests", o.Plan.Requests, 1), atLeast("stock", o.Plan.Stock, 1),
+		atLeast("concurrency", o.Plan.Concurrency, 1), atLeast("visits", o.Visits, 1),
+	)
+	if err != nil {
+		return err
 	}
-	var err error
 	if o.At, err = parseCommands(r.at); err != nil {
-		return fmt.Errorf("--at: %w", err)
+		return wrong("at", err)
 	}
 	if len(o.At) > 0 && len(o.MySQL) == 0 {
-		return failure("wrong.flag", "flag", "at", "reason", phrases.Say("engine.at-needs-mysql"))
+		return wrong("at", failure("engine.at-needs-mysql"))
 	}
 	o.Plan.Recheck = new(time.Duration) // a second for each run; nothing here takes an order back
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)

@@ -207,7 +207,7 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	case f.plan.SKU == "":
 		f.plan.Listed = m.SKUs()
 	}
-	if err := hasIDs(m, "sku", f.plan.Names()...); err != nil {
+	if err := hasIDs(m, f.plan.Names()...); err != nil {
 		return err
 	}
 	if len(m.SKUs()) > 0 && f.plan.WarmUp > 0 {

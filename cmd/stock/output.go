@@ -73,8 +73,7 @@ func checkOutput(flags *pflag.FlagSet) error {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			bad = append(bad, fmt.Errorf("--%s: %w", name, err))
 		} else if info, err := os.Stat(path); err == nil && info.IsDir() {
-			reason := phrases.Say("wrong.no-file", "path", path)
-			bad = append(bad, failure("wrong.flag", "flag", name, "reason", reason))
+			bad = append(bad, wrong(name, failure("wrong.no-file", "path", path)))
 		}
 	}
 	return errors.Join(bad...)
