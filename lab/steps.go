@@ -31,7 +31,6 @@ type Step struct {
 	Replayed  bool   `json:"replayed"`
 	SKU       string `json:"sku"`
 	Batch     string `json:"batch"`
-	BatchSize int    `json:"batch_size"`
 }
 
 func (s *Step) at() time.Time { return time.UnixMicro(s.AtUS).UTC() }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
 	"example.com/stock/internal/words"
-	"example.com/stock/loadtest"
 )
 
 // parent returns a command that does nothing but show its help. With a RunE of its own it refuses an unknown verb:
@@ -27,9 +27,25 @@ func settings(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// wrong returns err as the PlanError of a flag.
+// wrong returns err as the error of a flag.
 func wrong(flag string, err error) error {
-	return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
+	return failure("wrong.flag", "flag", flag, "reason", words.Of(err))
+}
+
+// atLeast returns an error unless the value of a flag is least or more.
+func atLeast[T cmp.Ordered](flag string, value, least T) error {
+	if value < least {
+		return wrong(flag, failure("wrong.least", "least", least, "given", value))
+	}
+	return nil
+}
+
+// within returns an error unless the value of a flag is from least to most.
+func within[T cmp.Ordered](flag string, value, least, most T) error {
+	if value < least || value > most {
+		return failure("wrong.from-to", "flag", flag, "least", least, "most", most, "given", value)
+	}
+	return nil
 }
 
 // noArgs checks arguments as that of cobra does, in both languages.

@@ -72,31 +72,26 @@ func (c *checkoutRun) add(flags *pflag.FlagSet) {
 // checkoutVisits is how many visits there are if nothing is said: some ten seconds.
 const checkoutVisits = 1000
 
-// read makes the plan of the flags. Its errors are PlanErrors that name the flag.
+// read makes the plan of the flags. Its errors name the flag.
 func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 	p := &c.plan
-	if p.Quantities, p.At, err = c.parse(); err != nil {
+	if p.Quantities, p.At, err = c.parse(flags); err != nil {
 		return err
 	}
 	p.Skew = loadtest.Skew(c.skew)
 	if !flags.Changed("visits") && !flags.Changed("duration") {
 		p.Visits = checkoutVisits
 	}
-	for _, n := range []struct {
-		flag  string
-		value int64
-		given bool
-	}{
-		{"visits", int64(p.Visits), !flags.Changed("duration")},
-		{"duration", int64(p.Duration), flags.Changed("duration")},
-		{"concurrency", int64(p.Concurrency), true},
-		{"lines", int64(p.Lines), true},
-		{"stock", p.Stock, true},
-		{"skus", int64(p.SKUs), true},
-	} {
-		if n.given && n.value < 1 { // in a Plan it would mean the default
-			return wrong(n.flag, failure("wrong.least", "least", 1, "given", n.value))
-		}
+	length := atLeast("visits", p.Visits, 1)
+	if flags.Changed("duration") {
+		length = atLeast("duration", int64(p.Duration), 1)
+	}
+	// In a Plan, 0 would mean the default.
+	if err := errors.Join(
+		length, atLeast("concurrency", p.Concurrency, 1), atLeast("lines", p.Lines, 1), atLeast("stock", p.Stock, 1),
+		atLeast("skus", p.SKUs, 1),
+	); err != nil {
+		return err
 	}
 	if p.PerCustomer == 0 {
 		p.PerCustomer = -1
@@ -163,25 +158,11 @@ func (c *checkoutRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if file != nil {
 		fmt.Fprintln(stderr, c.say("wrote", "path", c.history))
 	}
-	shown := c.out.showCheckout(result, c.json, c.noColor, stdout, stderr)
+	shown := c.showCheckout(result, stdout, stderr)
 	if err = errors.Join(err, shown); err != nil {
 		return err
 	}
 	return checkoutStatus(result)
-}
-
-// showCheckout writes the result as text, or as JSON to where json says, and the files.
-func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool, stdout, stderr io.Writer) error {
-	done, err := writeDocument(json, r, stdout)
-	if !done {
-		if json != "" && err == nil {
-			fmt.Fprintln(stderr, f.say("wrote", "path", json))
-		}
-		err = errors.Join(err, report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
-	}
-	return errors.Join(err, f.writePage(stderr, func(w io.Writer) error {
-		return report.WriteCheckoutHTML(w, r, commit(), string(f.voice))
-	}))
 }
 
 // readCheckout reads and judges the history of a checkout. It returns nil for a file that is none. With the error of a

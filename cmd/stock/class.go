@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"example.com/stock/lab/class"
 )
@@ -26,7 +27,7 @@ func classCommand(v voice) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
-			if err := l.check(); err != nil {
+			if err := l.check(cmd.Flags()); err != nil {
 				return err
 			}
 			if l.replay != "" {
@@ -44,17 +45,14 @@ func classCommand(v voice) *cobra.Command {
 	return cmd
 }
 
-func (l *lesson) check() error {
+func (l *lesson) check(flags *pflag.FlagSet) error {
 	switch {
 	case l.export != "" && l.replay == "":
 		return failure("wrong.export-replay")
 	case l.replay != "" && l.bind != "":
 		return failure("wrong.bind-replay")
 	}
-	if err := checkFile(l.export); err != nil {
-		return fmt.Errorf("--export: %w", err)
-	}
-	return nil
+	return checkOutput(flags)
 }
 
 // show plays a file.

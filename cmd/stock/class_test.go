@@ -19,7 +19,7 @@ func TestClass(t *testing.T) {
 	}
 	t.Parallel()
 	s := startShow(t, "class", "--dir", filepath.Join(t.TempDir(), "runs"), "--bind", "127.0.0.1:0")
-	wall := regexp.MustCompile(`http://127\.0\.0\.1:\d+/#[0-9a-f]{32}`)
+	wall := regexp.MustCompile(`http://127\.0\.0\.1:\d+/#[A-Z2-7]{26}`)
 	servertest.Eventually(t, time.Minute, "it prints its addresses", func() (bool, string) {
 		return wall.MatchString(s.out.String()) && strings.Contains(s.out.String(), "/join#"), s.errs.String()
 	})

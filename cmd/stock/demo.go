@@ -75,12 +75,6 @@ func demoCommand(v voice) *cobra.Command {
 }
 
 func (d *demo) check(flags *pflag.FlagSet) error {
-	within := func(flag string, value, least, most int) error {
-		if value < least || value > most {
-			return failure("wrong.from-to", "flag", flag, "least", least, "most", most)
-		}
-		return nil
-	}
 	var unknown []error
 	for _, name := range d.strategies {
 		if _, err := strategy.Lookup(name); err != nil && name != "all" {
@@ -422,10 +416,8 @@ func (d *demo) sell(ctx context.Context, client *loadtest.Client, a act, c cast)
 
 // writeFiles writes the requested files, and says where the page is.
 func (d *demo) writeFiles() error {
-	if d.json != "" {
-		if err := writeJSON(d.json, encoded(loadtest.NewReport(d.results))); err != nil {
-			return err
-		}
+	if err := writeJSON(d.json, loadtest.NewReport(d.results)); err != nil {
+		return err
 	}
 	if d.html == "" {
 		return nil

@@ -27,17 +27,15 @@ import (
 
 // An engineRun holds the flags of "stock engine".
 type engineRun struct {
-	voice
+	outputs
 	options    engine.Options
 	strategies []string
 	at         []string
-	json, html string
-	noColor    bool
 	out, err   io.Writer
 }
 
 func engineCommand(v voice) *cobra.Command {
-	r := engineRun{voice: v}
+	r := engineRun{outputs: outputs{voice: v}}
 	cmd := &cobra.Command{
 		Use:  "engine [--mysql DSN ...] [--redis URL] [--zookeeper HOST:PORT[,...]]",
 		Args: noArgs,
@@ -61,8 +59,7 @@ func engineCommand(v voice) *cobra.Command {
 	flags.IntVarP(&o.Plan.Concurrency, "concurrency", "c", 24, "")
 	flags.IntVar(&o.Visits, "visits", 300, "")
 	flags.StringArrayVar(&r.at, "at", nil, "")
-	flags.StringVar(&r.json, "json", "", "")
-	flags.StringVar(&r.html, "html", "", "")
+	r.addFiles(flags)
 	noColorFlag(cmd, &r.noColor)
 	return cmd
 }
@@ -88,26 +85,18 @@ func (r *engineRun) check(flags *pflag.FlagSet) error {
 		}
 	}
 	o.Strategies = slices.DeleteFunc(o.Strategies, func(name string) bool { return slices.Contains(absent, name) })
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{
-		{"requests", o.Plan.Requests},
-		{"stock", int(o.Plan.Stock)},
-		{"concurrency", o.Plan.Concurrency},
-		{"visits", o.Visits},
-	} {
-		if n.value < 1 {
-			return failure("wrong.flag", "flag", n.flag,
-				"reason", phrases.Say("wrong.least", "least", 1, "given", n.value))
-		}
+	err := errors.Join(
+		atLeast("requests", o.Plan.Requests, 1), atLeast("stock", o.Plan.Stock, 1),
+		atLeast("concurrency", o.Plan.Concurrency, 1), atLeast("visits", o.Visits, 1),
+	)
+	if err != nil {
+		return err
 	}
-	var err error
 	if o.At, err = parseCommands(r.at); err != nil {
-		return fmt.Errorf("--at: %w", err)
+		return wrong("at", err)
 	}
 	if len(o.At) > 0 && len(o.MySQL) == 0 {
-		return failure("wrong.flag", "flag", "at", "reason", phrases.Say("engine.at-needs-mysql"))
+		return wrong("at", failure("engine.at-needs-mysql"))
 	}
 	o.Plan.Recheck = new(time.Duration) // a second for each run; nothing here takes an order back
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
@@ -173,13 +162,12 @@ func (r *engineRun) run(ctx context.Context) error {
 
 // show writes the report everywhere.
 func (r *engineRun) show(tested *engine.Report) error {
-	if r.json == "-" {
-		return errors.Join(indented(tested)(r.out), r.page(tested))
-	}
-	if r.json != "" {
-		if err := writeJSON(r.json, indented(tested)); err != nil {
-			return err
-		}
+	switch done, err := writeDocument(r.json, tested, r.out); {
+	case done:
+		return errors.Join(err, r.page(tested))
+	case err != nil:
+		return err
+	case r.json != "":
 		fmt.Fprintln(r.err, r.say("wrote", "path", r.json))
 	}
 	style := r.style(r.out, r.noColor)
@@ -211,9 +199,6 @@ func (r *engineRun) show(tested *engine.Report) error {
 
 // page writes the page, whose notes are the lines of the text.
 func (r *engineRun) page(tested *engine.Report) error {
-	if r.html == "" {
-		return nil
-	}
 	p := report.Page{
 		Title: r.say("engine.title"), Lang: string(r.voice), Commit: commit(),
 		Notes: append(r.servers(tested), r.summary(tested)),
@@ -225,11 +210,7 @@ func (r *engineRun) page(tested *engine.Report) error {
 		p.Notes = slices.Concat(p.Notes, r.instances(part), r.refused(part))
 	}
 	p.Notes = append(p.Notes, r.checkout(tested)...)
-	if err := writeFile(r.html, func(w io.Writer) error { return report.WriteHTML(w, p) }); err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	fmt.Fprintln(r.err, r.say("wrote", "path", r.html))
-	return nil
+	return r.writeReport(p, r.err)
 }
 
 // servers says what the servers are.

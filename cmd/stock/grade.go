@@ -102,12 +102,6 @@ func (r *gradeRun) check(flags *pflag.FlagSet) error {
 		return failure("grade.one")
 	case o.URL != "" && (err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == ""):
 		return failure("grade.url")
-	case o.Lease < 100*time.Millisecond || o.Lease > 30*time.Second:
-		return failure("wrong.from-to-is", "flag", "lease", "least", "100ms", "most", "30s", "given", o.Lease)
-	case o.Wait < time.Second || o.Wait > 5*time.Minute:
-		return failure("wrong.from-to-is", "flag", "wait", "least", "1s", "most", "5m", "given", o.Wait)
-	case o.Waiters < 2 || o.Waiters > 500:
-		return failure("wrong.from-to-is", "flag", "waiters", "least", 2, "most", 500, "given", o.Waiters)
 	}
 	for _, name := range r.servers {
 		if !slices.Contains(grade.Servers(), server.Kind(name)) {
@@ -116,7 +110,11 @@ func (r *gradeRun) check(flags *pflag.FlagSet) error {
 		r.options.Servers = append(r.options.Servers, server.Kind(name))
 	}
 	_, err = grade.Find(r.options.Only...)
-	return errors.Join(err, checkOutput(flags))
+	return errors.Join(
+		within("lease", r.options.Lease, 100*time.Millisecond, 30*time.Second),
+		within("wait", r.options.Wait, time.Second, 5*time.Minute), within("waiters", r.options.Waiters, 2, 500),
+		err, checkOutput(flags),
+	)
 }
 
 func (r *gradeRun) run(ctx context.Context) (err error) {
@@ -148,9 +146,7 @@ func (r *gradeRun) run(ctx context.Context) (err error) {
 	if len(report.Results) > 0 {
 		grade.WriteSummary(r.out, report, string(r.voice))
 	}
-	if r.json != "" {
-		err = errors.Join(err, writeJSON(r.json, indented(report)))
-	}
+	err = errors.Join(err, writeJSON(r.json, report))
 	if r.html != "" {
 		err = errors.Join(err, writeFile(r.html, func(w io.Writer) error {
 			return grade.WriteHTML(w, report, string(r.voice), repositoryFrom(r.html))

@@ -160,9 +160,7 @@ func (r *labRun) run(ctx context.Context) error {
 	}
 	report, err := lab.Run(ctx, r.options)
 	lab.WriteSummary(r.out, report, string(r.voice))
-	if r.json != "" {
-		err = errors.Join(err, writeJSON(r.json, indented(report)))
-	}
+	err = errors.Join(err, writeJSON(r.json, report))
 	if r.html != "" {
 		err = errors.Join(err, writeLabPage(r.html, report, string(r.voice)))
 	}

@@ -40,7 +40,7 @@ func (s *faultySale) begin(cmd *cobra.Command, ready bool) (soak.Options, error)
 // unjudged returns the exit status of a sale without a verdict.
 func (s *faultySale) unjudged(ctx context.Context, err error) error {
 	switch {
-	case errors.As(err, new(*soak.MissingError)), errors.As(err, new(*server.MissingError)):
+	case errors.As(err, new(*server.MissingError)):
 		return exitError{exitSkipped, err}
 	case ctx.Err() != nil:
 		return exitError{exitInterrupted, failure("interrupted.no-verdict-stopped")}
@@ -50,10 +50,8 @@ func (s *faultySale) unjudged(ctx context.Context, err error) error {
 
 // judged writes the report to the file of --json, and returns the exit status.
 func (s *faultySale) judged(report any, violated, interrupted bool) error {
-	if s.json != "" {
-		if err := writeJSON(s.json, indented(report)); err != nil {
-			return err
-		}
+	if err := writeJSON(s.json, report); err != nil {
+		return err
 	}
 	switch {
 	case violated:
@@ -76,7 +74,9 @@ func labSoakCommand(v voice) *cobra.Command {
 				plan.Seed = uint64(rand.Uint32())
 			}
 			if plan.Options, err = s.begin(cmd, false); err == nil {
-				err = checkSoak(plan)
+				err = errors.Join(
+					within("for", plan.For, time.Second, 24*time.Hour), within("instances", plan.Instances, 2, 8),
+				)
 			}
 			if err != nil {
 				return err
@@ -91,16 +91,6 @@ func labSoakCommand(v voice) *cobra.Command {
 	flags.IntVar(&plan.Instances, "instances", soak.Instances, "")
 	flags.StringVar(&s.json, "json", "", "")
 	return cmd
-}
-
-func checkSoak(plan soak.Random) error {
-	switch {
-	case plan.For < time.Second || plan.For > 24*time.Hour:
-		return failure("wrong.from-to-is", "flag", "for", "least", "1s", "most", "24h", "given", plan.For)
-	case plan.Instances < 2 || plan.Instances > 8:
-		return failure("wrong.from-to-is", "flag", "instances", "least", 2, "most", 8, "given", plan.Instances)
-	}
-	return nil
 }
 
 func (s *faultySale) soak(ctx context.Context, plan soak.Random) error {

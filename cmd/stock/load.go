@@ -63,7 +63,7 @@ type loadFlags struct {
 	print    bool // the mapping file, and nothing else
 	try      bool // the mapping, in place of a load
 
-	kept []string // files written besides those of out
+	kept []string // files written besides the page
 }
 
 func (f *loadFlags) add(flags *pflag.FlagSet) {
@@ -106,10 +106,10 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	f.addFiles(flags)
 }
 
-// read returns the plan of the flags. Its errors are PlanErrors that name the flag.
+// read returns the plan of the flags. Its errors name the flag.
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	var err error
-	if f.plan.Quantities, f.plan.At, err = f.parse(); err != nil {
+	if f.plan.Quantities, f.plan.At, err = f.parse(flags); err != nil {
 		return err
 	}
 	if f.rate != "" {
@@ -207,7 +207,7 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	case f.plan.SKU == "":
 		f.plan.Listed = m.SKUs()
 	}
-	if err := hasIDs(m, "sku", f.plan.Names()...); err != nil {
+	if err := hasIDs(m, f.plan.Names()...); err != nil {
 		return err
 	}
 	if len(m.SKUs()) > 0 && f.plan.WarmUp > 0 {
@@ -249,12 +249,16 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		}
 	}
 	if len(results) > 0 {
-		err = errors.Join(err, f.show(results, stdout))
+		shown := f.show(results, stdout)
+		if shown == nil && f.json != "" && f.json != "-" {
+			f.kept = append(f.kept, f.json)
+		}
+		err = errors.Join(err, shown)
 		for _, path := range f.kept {
 			fmt.Fprintln(stderr, f.say("wrote", "path", path))
 		}
 		page := report.Page{Lang: string(f.voice), Commit: commit(), Groups: []report.Group{{Runs: results}}}
-		err = errors.Join(err, f.out.write(page, stderr))
+		err = errors.Join(err, f.writeReport(page, stderr))
 	}
 	if err != nil {
 		return err
@@ -309,24 +313,6 @@ type clearing struct{ to io.Writer }
 func (c clearing) Write(text []byte) (int, error) {
 	_, err := fmt.Fprintf(c.to, "\r\x1b[K%s", text)
 	return len(text), err
-}
-
-// show writes the results as text, or as JSON to where --json says.
-func (f *loadFlags) show(results []*loadtest.Result, stdout io.Writer) error {
-	done, err := writeDocument(f.json, loadtest.NewReport(results), stdout)
-	if done || err != nil {
-		return err
-	}
-	if f.json != "" {
-		f.kept = append(f.kept, f.json)
-	}
-	s := f.style(stdout, f.noColor)
-	if len(results) == 1 {
-		err = report.WriteReport(stdout, results[0], s)
-	} else {
-		err = report.WriteTable(stdout, results, s)
-	}
-	return errors.Join(err, report.WriteExpectations(stdout, results, s))
 }
 
 // A historyFile is the file of --history. It keeps its old content until there is something new to write: if the target

@@ -344,6 +344,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 	held := fmt.Sprintf(`{"who":"app-1/r","since":%q,"since_ms":90061.0,"fence":7}`,
 		time.Now().Add(-2*time.Hour).Format(time.RFC3339Nano))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		switch request := r.Method + " " + r.URL.Path; request {
 		case "GET /v1/locks/segmented/book":
 			_, _ = fmt.Fprintf(w, `{"segments":[{"key":"book#3","holder":%s}]}`, held)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
+	"example.com/stock/loadtest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/service/strategy"
@@ -285,38 +285,16 @@ func (c seenContender) since() (at time.Time) {
 // askLock sends a request about a lock to an instance, at its address for operators: GET asks for its state, DELETE
 // evicts its holder. It returns the decoded reply.
 func askLock[T any](ctx context.Context, v voice, method, base, strategy, key, token string) (reply T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
-	defer cancel()
-	target := strings.TrimSuffix(base, "/") + "/v1/locks/" + url.PathEscape(strategy) + "/" + url.PathEscape(key)
-	req, err := http.NewRequestWithContext(ctx, method, target, http.NoBody)
-	if err != nil {
-		return reply, fmt.Errorf("--url: %w", err)
-	}
-	req.Header.Set("Accept-Language", string(v))
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := http.DefaultClient.Do(req)
+	client, err := loadtest.NewClient(base, token, 0)
 	if err != nil {
 		return reply, err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
-	if err != nil {
-		return reply, err
+	defer client.Close()
+	client.Speak(string(v))
+	path := "/v1/locks/" + url.PathEscape(strategy) + "/" + url.PathEscape(key)
+	err = client.Call(ctx, method, path, nil, &reply)
+	if problem, is := errors.AsType[*loadtest.Problem](err); is && problem.Name() == "not_found" {
+		return reply, failure("lock.no-operator", "why", err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		var problem struct{ Type, Detail string }
-		if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
-			return reply, failure("lock.no-instance", "request", method+" "+target, "status", resp.Status)
-		}
-		if problem.Type == "/problems/not_found" {
-			return reply, failure("lock.no-operator", "request", method+" "+target, "status", resp.Status)
-		}
-		return reply, fmt.Errorf("%s %s: %s: %s", method, target, resp.Status, problem.Detail)
-	}
-	if err := json.Unmarshal(body, &reply); err != nil {
-		return reply, fmt.Errorf("%s %s: %w", method, target, err)
-	}
-	return reply, nil
+	return reply, err
 }

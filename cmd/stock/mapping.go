@@ -9,12 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 )
 
 // mappingText returns the text of the file of --mapping. A name without a slash and a dot is of one that is shipped,
-// unless there is such a file. The errors are PlanErrors.
+// unless there is such a file. The errors name the flag.
 func mappingText(name string) ([]byte, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) && name != "" && !strings.ContainsAny(name, `./\`) {
@@ -39,7 +38,7 @@ func (f *loadFlags) printMapping(stdout io.Writer) error {
 	return err
 }
 
-// readMapping reads the file of --mapping. Its errors are PlanErrors.
+// readMapping reads the file of --mapping. Its errors name the flag.
 func readMapping(path string) (*mapping.File, error) {
 	text, err := mappingText(path)
 	if err != nil {
@@ -52,13 +51,12 @@ func readMapping(path string) (*mapping.File, error) {
 	return m, nil
 }
 
-// hasIDs returns a PlanError if a mapping has ids of some SKUs, and not of all those.
-func hasIDs(m *mapping.File, flag string, skus ...string) error {
+// hasIDs returns an error if a mapping has ids of some SKUs, and not of all those.
+func hasIDs(m *mapping.File, skus ...string) error {
 	known := m.SKUs()
 	for _, sku := range skus {
 		if len(known) > 0 && !slices.Contains(known, sku) {
-			reason := phrases.Say("wrong.no-ids", "sku", sku, "known", strings.Join(known, ", "))
-			return &loadtest.PlanError{Field: flag, Reason: reason}
+			return wrong("sku", failure("wrong.no-ids", "sku", sku, "known", strings.Join(known, ", ")))
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"example.com/stock/app"
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
 	"example.com/stock/lock/locktest/server"
 )
@@ -60,29 +60,23 @@ func noColorFlag(cmd *cobra.Command, noColor *bool) {
 	cmd.Flags().BoolVar(noColor, "no-color", false, "")
 }
 
-// checkFile returns an error if path cannot be written because its folder is missing. Commands that run for a long time
-// call it first. An empty path names no file.
-func checkFile(path string) error {
-	if path == "" {
-		return nil
-	}
-	_, err := os.Stat(filepath.Dir(path))
-	return err
-}
-
-// checkOutput returns an error if the file of --json or --html cannot be written because its folder is missing.
+// checkOutput returns an error if a file that a command writes at its end cannot be written: its folder is missing, or
+// it is a folder itself. Commands that run for a long time call it first.
 func checkOutput(flags *pflag.FlagSet) error {
-	var missing []error
-	for _, name := range []string{"json", "html"} {
+	var bad []error
+	for _, name := range []string{"json", "html", "export"} {
 		flag := flags.Lookup(name)
-		if flag == nil {
+		if flag == nil || flag.Value.String() == "" {
 			continue
 		}
-		if err := checkFile(flag.Value.String()); err != nil {
-			missing = append(missing, fmt.Errorf("--%s: %w", name, err))
+		path := flag.Value.String()
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			bad = append(bad, fmt.Errorf("--%s: %w", name, err))
+		} else if info, err := os.Stat(path); err == nil && info.IsDir() {
+			bad = append(bad, wrong(name, failure("wrong.no-file", "path", path)))
 		}
 	}
-	return errors.Join(missing...)
+	return errors.Join(bad...)
 }
 
 // writeFile replaces the file at path. If write fails, the file keeps its content.
@@ -104,11 +98,15 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// writeJSON writes the file of --json. Unlike writeFile, it also writes to irregular files, such as a pipe.
-func writeJSON(path string, write func(io.Writer) error) error {
+// writeJSON writes the file of --json, if there is one. Unlike writeFile, it also writes to irregular files, such as a
+// pipe.
+func writeJSON(path string, document any) error {
+	if path == "" {
+		return nil
+	}
 	file, err := os.Create(path)
 	if err == nil {
-		err = errors.Join(write(file), file.Close())
+		err = errors.Join(loadtest.EncodeJSON(file, document), file.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("--json: %w", err)
@@ -119,27 +117,68 @@ func writeJSON(path string, write func(io.Writer) error) error {
 // writeDocument writes a document to where --json says. done reports whether that is stdout, which then gets nothing
 // else.
 func writeDocument(path string, document any, stdout io.Writer) (done bool, err error) {
-	switch path {
-	case "":
-		return false, nil
-	case "-":
+	if path == "-" {
 		return true, loadtest.EncodeJSON(stdout, document)
 	}
-	return false, writeJSON(path, encoded(document))
+	return false, writeJSON(path, document)
 }
 
-// encoded returns a function that writes a document of package loadtest.
-func encoded(document any) func(io.Writer) error {
-	return func(w io.Writer) error { return loadtest.EncodeJSON(w, document) }
+// outputs holds the flags that say where and how a command shows its results.
+type outputs struct {
+	voice
+	json, html string
+	noColor    bool
 }
 
-// indented returns a function that writes v as JSON.
-func indented(v any) func(io.Writer) error {
-	return func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", " ")
-		return enc.Encode(v)
+// addFiles adds --json and --html.
+func (o *outputs) addFiles(flags *pflag.FlagSet) {
+	flags.StringVar(&o.json, "json", "", "")
+	flags.StringVar(&o.html, "html", "", "")
+}
+
+// show writes the results as text, or as JSON to where --json says.
+func (o *outputs) show(results []*loadtest.Result, stdout io.Writer) error {
+	done, err := writeDocument(o.json, loadtest.NewReport(results), stdout)
+	if done || err != nil {
+		return err
 	}
+	s := o.style(stdout, o.noColor)
+	if len(results) == 1 {
+		err = report.WriteReport(stdout, results[0], s)
+	} else {
+		err = report.WriteTable(stdout, results, s)
+	}
+	return errors.Join(err, report.WriteExpectations(stdout, results, s))
+}
+
+// showCheckout writes the result of a checkout likewise, and its page.
+func (o *outputs) showCheckout(r *checkout.Result, stdout, stderr io.Writer) error {
+	done, err := writeDocument(o.json, r, stdout)
+	if !done {
+		if o.json != "" && err == nil {
+			fmt.Fprintln(stderr, o.say("wrote", "path", o.json))
+		}
+		err = errors.Join(err, report.WriteCheckout(stdout, r, o.style(stdout, o.noColor)))
+	}
+	return errors.Join(err, o.writePage(stderr, func(w io.Writer) error {
+		return report.WriteCheckoutHTML(w, r, commit(), string(o.voice))
+	}))
+}
+
+// writeReport writes the page of --html, if there is one, and names it on stderr.
+func (o *outputs) writeReport(page report.Page, stderr io.Writer) error {
+	return o.writePage(stderr, func(w io.Writer) error { return report.WriteHTML(w, page) })
+}
+
+func (o *outputs) writePage(stderr io.Writer, write func(io.Writer) error) error {
+	if o.html == "" {
+		return nil
+	}
+	if err := writeFile(o.html, write); err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	fmt.Fprintln(stderr, o.say("wrote", "path", o.html))
+	return nil
 }
 
 // showServers returns a function that names on w the servers that are missing or have failed. With ready, it also names

@@ -11,16 +11,14 @@ import (
 
 // runFlags holds the flags that stock load and stock checkout share, besides those that differ in a default.
 type runFlags struct {
-	voice
+	outputs
 	url, token     string
 	skew, quantity string
 	at             []string
-	history, json  string
-	out            reportFlags
-	noColor        bool
+	history        string
 }
 
-func newRunFlags(v voice) runFlags { return runFlags{voice: v, out: reportFlags{voice: v}} }
+func newRunFlags(v voice) runFlags { return runFlags{outputs: outputs{voice: v}} }
 
 // addTarget adds the flags that help lists first.
 func (f *runFlags) addTarget(flags *pflag.FlagSet) {
@@ -32,13 +30,12 @@ func (f *runFlags) addTarget(flags *pflag.FlagSet) {
 // addFiles adds the flags that help lists last.
 func (f *runFlags) addFiles(flags *pflag.FlagSet) {
 	flags.StringVar(&f.history, "history", "", "")
-	flags.StringVar(&f.json, "json", "", "")
-	f.out.add(flags)
+	f.outputs.addFiles(flags)
 }
 
-// parse takes the token from the environment if there is no flag, and returns what a plan has as lists. Its errors are
-// PlanErrors that name the flag; they include those of files that cannot be written.
-func (f *runFlags) parse() (quantities []int64, at []loadtest.Command, err error) {
+// parse takes the token from the environment if there is no flag, and returns what a plan has as lists. Its errors name
+// the flag; they include those of files that cannot be written.
+func (f *runFlags) parse(flags *pflag.FlagSet) (quantities []int64, at []loadtest.Command, err error) {
 	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 	if quantities, err = loadtest.ParseQuantities(f.quantity); err != nil {
 		return nil, nil, wrong("quantity", err)
@@ -46,10 +43,7 @@ func (f *runFlags) parse() (quantities []int64, at []loadtest.Command, err error
 	if at, err = parseCommands(f.at); err != nil {
 		return nil, nil, wrong("at", err)
 	}
-	if err := checkFile(f.json); err != nil { // "-" is in this folder, which exists
-		return nil, nil, wrong("json", err)
-	}
-	return quantities, at, f.out.check()
+	return quantities, at, checkOutput(flags)
 }
 
 // parseCommands parses the texts of --at.

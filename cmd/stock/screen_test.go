@@ -57,6 +57,7 @@ func TestNoEscapesOfOthers(t *testing.T) {
 			_, _ = fmt.Fprint(w, `{"type":"/problems/odd","detail":"evil\u001b]0;t\u0007\u202e"}`)
 			return
 		}
+		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, `{"holder":{"who":"evil\u001b[2J\nfake \u202e\u009b1m","fence":7}}`)
 	}))
 	t.Cleanup(server.Close)

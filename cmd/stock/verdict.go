@@ -66,7 +66,7 @@ func verdictCommand(v voice) *cobra.Command {
 	return cmd
 }
 
-// look returns the Look for the flags. Its errors are PlanErrors.
+// look returns the Look for the flags. Its errors name the flag.
 func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	look := loadtest.Look{
 		Store: f.store, SKU: f.sku, Quantity: f.quantity, CutOff: f.cutOff, Shared: f.shared, Recheck: &f.recheck,
@@ -129,7 +129,7 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 			return err
 		}
 		look.Late = described.Late()
-		if err := hasIDs(described, "sku", f.sku); err != nil {
+		if err := hasIDs(described, f.sku); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 }
 
 // read fills in what the summary of a tool tells. described is the mapping, which says what its statuses mean; nil: the
-// target is a service of ours. The error is a PlanError.
+// target is a service of ours. The error names the flag.
 func (f *verdictFlags) read(
 	look *loadtest.Look, flags *pflag.FlagSet, described *mapping.File, stdin io.Reader,
 ) error {

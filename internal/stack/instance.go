@@ -229,6 +229,12 @@ func Setting(kind server.Kind, url string) string {
 	return variable(kind) + "=" + url
 }
 
+// SentinelsSetting is Setting for a Redis that an instance finds through Sentinels.
+func SentinelsSetting(x *server.Sentinels) string {
+	addrs := x.Addrs()
+	return Setting(server.Redis, addrs[0]+"?master_name="+x.Name+"&addr="+strings.Join(addrs, "&addr="))
+}
+
 func variable(kind server.Kind) string {
 	switch kind {
 	case server.Redis:

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base32"
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
@@ -145,7 +143,7 @@ func env(token string, o *Options) []string {
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
 		o: o, clients: make(map[string]*loadtest.Client), admins: make(map[string]*loadtest.Client),
-		admin: secret(16), board: newBoard(newRecorder(o.Dir)), onward: make(chan struct{}, 1),
+		admin: rand.Text(), board: newBoard(newRecorder(o.Dir)), onward: make(chan struct{}, 1),
 	}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := c.open(ctx); err != nil {
@@ -253,20 +251,6 @@ func (c *Class) JoinURL() string {
 // stand stores the state of a server.
 func (c *Class) stand(server, state string) {
 	c.note(RunEvent{Kind: standing, Server: server, State: state})
-}
-
-// secret returns random bytes in hexadecimal.
-func secret(bytes int) string {
-	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
-}
-
-// code returns 40 random bits that a person can type.
-func code() string {
-	b := make([]byte, 5)
-	_, _ = rand.Read(b)
-	return strings.ToLower(base32.StdEncoding.EncodeToString(b))
 }
 
 // stockEvery is the interval for reading an unchanged stock, and stockSoon the delay after a change.

@@ -2,6 +2,7 @@ package class
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -57,7 +58,8 @@ type purchase struct {
 const studentCookie = "student"
 
 func openSchool(c *Class, addr string) (*school, error) {
-	s := &school{class: c, code: code(), students: make(map[string]*student), all: newBucket(buysAll)}
+	code := strings.ToLower(rand.Text()[:8]) // 40 random bits that a person can type
+	s := &school{class: c, code: code, students: make(map[string]*student), all: newBucket(buysAll)}
 	var err error
 	s.site, err = openSite(addr, s.mux())
 	if err != nil {
@@ -146,7 +148,7 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who := &student{name: in.Name, from: clientOf(r), bucket: newBucket(buysEach), endStream: func() {}}
-	id := secret(16)
+	id := rand.Text()
 	n, refusal := s.seat(who, id)
 	if refusal != nil {
 		refuseWith(w, http.StatusTooManyRequests, refusal.Field, refusal.said)

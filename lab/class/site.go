@@ -3,6 +3,7 @@ package class
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"embed"
 	"net"
 	"net/http"
@@ -54,12 +55,11 @@ func pageFile(name string) ([]byte, error) {
 
 // A site is a listener with the pages on it.
 type site struct {
-	token    string // required to open the site
-	listener net.Listener
-	host     string
-	server   *http.Server
-	served   chan struct{}
-	end      context.CancelFunc // ends the streams
+	token  string // required to open the site
+	host   string
+	server *http.Server
+	served chan struct{}
+	end    context.CancelFunc // ends the streams
 }
 
 func (s *site) addr() string { return s.host }
@@ -72,7 +72,7 @@ func openSite(addr string, handler http.Handler) (*site, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	hosts, first := hostsOf(l)
-	s := &site{listener: l, host: first, served: make(chan struct{}), end: end}
+	s := &site{host: first, served: make(chan struct{}), end: end}
 	s.server = &http.Server{
 		Handler: guard(hosts, handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
@@ -106,7 +106,7 @@ func (c *Class) listen() (err error) {
 	if err := checkLoopback(addr); err != nil {
 		return err
 	}
-	token := secret(16)
+	token := rand.Text()
 	if c.wall, err = openSite(addr, c.ownMux(token)); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ const wallCookie = "wall"
 // ownMux serves the wall of the class. Frames and controls need a cookie, which the page gets for the token in the
 // fragment of the address. Browsers do not send the fragment.
 func (c *Class) ownMux(token string) http.Handler {
-	session := secret(16)
+	session := rand.Text()
 	mux := wallMux()
 	mux.HandleFunc("POST /api/enter", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Token string }

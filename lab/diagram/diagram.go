@@ -94,7 +94,6 @@ type Overlap struct {
 
 // A Band shades the duration of a fault.
 type Band struct {
-	Event    int
 	Lane     int
 	From, To int
 	Says     lab.Text
@@ -486,7 +485,7 @@ func (m *maker) spans() {
 		switch e.Kind {
 		case lab.Fault:
 			if m.lasts(e) {
-				m.Bands = append(m.Bands, Band{i, m.lane(e.Lane), first, last, e.Said()})
+				m.Bands = append(m.Bands, Band{m.lane(e.Lane), first, last, e.Said()})
 			}
 		case lab.Lease, lab.Standing, lab.Paused, lab.Thinks:
 			bar := Bar{

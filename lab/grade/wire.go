@@ -23,14 +23,13 @@ const mostCommands = 4
 // A tripwire is a trap for one command.
 type tripwire struct {
 	*wire.Snare
-	kind    server.Kind
 	command string // set before the snare springs; empty: not a text
 }
 
 // trip sets a trap for the k-th command, from 1, that a contender sends from now on.
 func (c *contender) trip(k int, do wire.Action) *tripwire {
 	kind, _ := c.link.busiest()
-	t := &tripwire{kind: kind}
+	t := new(tripwire)
 	protocol := stack.Protocol(kind)
 	seen := 0
 	t.Snare = c.link[kind].Set(wire.Trap{Do: do, Match: func(m []byte) bool {

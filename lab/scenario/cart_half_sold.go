@@ -37,8 +37,7 @@ func cartHalfSold() lab.Scenario {
 			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Committing("sell")})
 			a := s.Begin(s.first, "A", cart)
 			b.Sprung(snare, where)
-			b.Kill(s.first)
-			s.Proxy().Cut() // as the kernel does with the connections of a dead process
+			die(b, s.first)
 			b.Require(!a.Bought(), "A is told of no order")
 			found := s.Sold()
 			b.Require(s.Ask(s.second, "A", cart).Bought(), "A asks again with the same key, and has its cart")

@@ -58,14 +58,3 @@ func setUntil(b *lab.Testbed, who string, lease time.Duration) bool {
 	b.Must("SET", err)
 	return ok
 }
-
-// diesWithALongKey makes A die with a key that outlives its lease, while B waits for it. from is when A asked for it.
-func diesWithALongKey(b *lab.Testbed, from time.Time, lease, least time.Duration) lab.Outcome {
-	b.Note("A", "gets-it-and-dies")
-	b.TTL(b.SKU)
-	newNaiveLock(b, "B", lab.Patience).waits()
-	after := time.Since(from)
-	b.Require(after > least, "the key outlives its lease")
-	b.Evidence(lab.Waited, after, "let-in-past-the-lease", "after", after, "lease", lease)
-	return b.Delayed(after)
-}

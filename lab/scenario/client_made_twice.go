@@ -35,7 +35,7 @@ func clientMadeTwice() lab.Scenario {
 			}
 			old := newQueuer(b, "A", addr)
 			node := old.dir + "/lock"
-			_, err := old.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			_, err := old.create(node, nil, zk.FlagEphemeral)
 			b.Must("create", err)
 			b.Statement("A", "zookeeper", "create "+node)
 			if b.Case.Code == "fixed" {
@@ -44,7 +44,7 @@ func clientMadeTwice() lab.Scenario {
 			}
 			again := newQueuer(b, "A", addr)
 			b.Note("A", "new-session")
-			_, err = again.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			_, err = again.create(node, nil, zk.FlagEphemeral)
 			if err == nil {
 				b.Evidence(lab.Answer, nil, "got-the-lock-again")
 				return lab.Safe

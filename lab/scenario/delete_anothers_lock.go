@@ -22,13 +22,7 @@ func deleteAnothersLock() lab.Scenario {
 			b.TTL(lockKey(b.Case.Strategy, b.SKU))
 			a.Go().Reply()
 			b.TTL(lockKey(b.Case.Strategy, b.SKU))
-			third := b.Begin(long[1], "C", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
-			inside := third.PausedOrAnswered(lab.BeforeWrite)
-			second.Go().Reply()
-			if inside {
-				b.Evidence(lab.Hold, nil, "third-is-let-in")
-				third.Go().Reply()
-			}
+			thirdIsLetIn(b, long[1], second)
 			return b.Judge().Seen()
 		},
 	}

@@ -29,7 +29,7 @@ func everyErrorIsBusy() lab.Scenario {
 			} else {
 				b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(node)})
 			}
-			took, err := a.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			took, err := a.create(node, nil, zk.FlagEphemeral)
 			b.Note("A", "created", "node", took, "error", err)
 			if b.Case.Code == "fixed" && !errors.Is(err, zk.ErrNodeExists) {
 				b.Evidence(lab.Answer, nil, "was-told", "who", "A", "answer", err)

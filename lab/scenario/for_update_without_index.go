@@ -33,7 +33,7 @@ func forUpdateWithoutIndex() lab.Scenario {
 				return lab.Safe
 			}
 			b.Evidence(lab.Answer, errno(err), "wanted-another-sku", "answer", err)
-			b.Require(errno(err) == errLockWait || errno(err) == errNoWait, "B is turned away because a lock is held")
+			b.Require(lockIsHeld(err), "B is turned away because a lock is held")
 			return lab.Busy
 		},
 	}

@@ -56,7 +56,7 @@ func oneNode(b *lab.Testbed) (turns []int) {
 	node := waiting[0].dir + "/lock"
 	ended := make([]<-chan zk.Event, contenders)
 	create := func(q *queuer) bool {
-		_, err := q.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		_, err := q.create(node, nil, zk.FlagEphemeral)
 		if err != nil && err != zk.ErrNodeExists {
 			b.Must(q.who+": create", err)
 		}

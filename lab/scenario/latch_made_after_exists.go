@@ -75,7 +75,7 @@ type handMade struct {
 // hold makes a node that another has.
 func (h *handMade) hold(name string) string {
 	node := h.q.dir + "/" + name
-	_, err := h.q.conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	_, err := h.q.create(node, nil, zk.FlagEphemeral)
 	h.b.Must("create", err)
 	return node
 }

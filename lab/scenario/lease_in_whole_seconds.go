@@ -1,11 +1,7 @@
 package scenario
 
 import (
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lab"
 )
@@ -72,14 +68,4 @@ func roundedUp(b *lab.Testbed) lab.Outcome {
 	b.Must("SET", err)
 	b.Require(ok, "A gets the lock")
 	return diesWithALongKey(b, from, lease, 4*lease)
-}
-
-// setFor takes the lock with an expiry of n seconds (EX) or milliseconds (PX), or until a time (PXAT).
-func setFor(b *lab.Testbed, who, unit string, n int64) (bool, error) {
-	err := b.Redis().Do(b.Ctx, "SET", b.SKU, who, "NX", unit, n).Err()
-	if errors.Is(err, redis.Nil) {
-		return false, nil
-	}
-	b.Statement(who, "redis", fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
-	return err == nil, err
 }

@@ -127,7 +127,7 @@ const (
 	errDuplicate = 1062
 	errLockWait  = 1205 // ends the statement, and leaves the transaction open
 	errDeadlock  = 1213 // ends the transaction
-	errNoWait    = 3572 // of MySQL; MariaDB answers NOWAIT with 1205
+	errNoWait    = 3572
 )
 
 // errno returns the number of a server's error, or 0 if err is not from a server.
@@ -138,6 +138,10 @@ func errno(err error) int {
 	}
 	return 0
 }
+
+// lockIsHeld reports whether a statement with NOWAIT was refused because another has the lock. MariaDB answers as if
+// the statement had waited.
+func lockIsHeld(err error) bool { return errno(err) == errNoWait || errno(err) == errLockWait }
 
 // oneAborted requires that one of two statements, and only one, was ended with 1213, and returns that number.
 func oneAborted(b *lab.Testbed, one, other error) int {

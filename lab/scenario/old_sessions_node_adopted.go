@@ -29,8 +29,7 @@ func reconnect(b *lab.Testbed) lab.Outcome {
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
 	old := newQueuerFor(b, "A", p.Addr(), 2*time.Second)
 	create := func(q *queuer) string {
-		path, err := q.conn.Create(q.dir+"/"+guid, []byte(q.who), zk.FlagEphemeral|zk.FlagSequence,
-			zk.WorldACL(zk.PermAll))
+		path, err := q.create(q.dir+"/"+guid, []byte(q.who), zk.FlagEphemeral|zk.FlagSequence)
 		b.Must(q.who+": create", err)
 		node := strings.TrimPrefix(path, q.dir+"/")
 		b.Note(q.who, "created", "node", node, "error", err)

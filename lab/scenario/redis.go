@@ -94,6 +94,31 @@ func (l *naiveLock) unlock(ctx context.Context) error {
 	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Err()
 }
 
+// sellOne takes a unit from a stock in Redis, and returns what is left, or -1 if there is none.
+const sellOne = `if tonumber(redis.call('GET', KEYS[1])) < 1 then return -1 end
+	return redis.call('DECR', KEYS[1])`
+
+// setFor takes the lock with an expiry of n seconds (EX) or milliseconds (PX), or until a time (PXAT).
+func setFor(b *lab.Testbed, who, unit string, n int64) (bool, error) {
+	err := b.Redis().Do(b.Ctx, "SET", b.SKU, who, "NX", unit, n).Err()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	b.Statement(who, "redis", fmt.Sprintf("SET NX %s %d: %t", unit, n, err == nil))
+	return err == nil, err
+}
+
+// diesWithALongKey makes A die with a key that outlives its lease, while B waits for it. from is when A asked for it.
+func diesWithALongKey(b *lab.Testbed, from time.Time, lease, least time.Duration) lab.Outcome {
+	b.Note("A", "gets-it-and-dies")
+	b.TTL(b.SKU)
+	newNaiveLock(b, "B", lab.Patience).waits()
+	after := time.Since(from)
+	b.Require(after > least, "the key outlives its lease")
+	b.Evidence(lab.Waited, after, "let-in-past-the-lease", "after", after, "lease", lease)
+	return b.Delayed(after)
+}
+
 // bothHold records whether A and B have one lock at once. If they do, both sell. value is that of the evidence.
 func bothHold(b *lab.Testbed, value any, first, second bool) lab.Outcome {
 	b.Evidence(lab.Hold, value, "both-hold", "a", first, "b", second)

@@ -34,8 +34,7 @@ func redlockRestart() lab.Scenario {
 			unblock()
 			nodes.restart(2)
 			nodes.holders("nodes-after-the-restart")
-			other := b.Begin(second, "B", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
-			inside := other.PausedOrAnswered(lab.BeforeWrite)
+			other, inside := knock(b, second, "B")
 			a.Go().Reply()
 			if inside {
 				other.Go()

@@ -28,8 +28,7 @@ func relayKilled() lab.Scenario {
 			if !slices.Contains(r.receiver.Numbers(""), 1) {
 				return lab.Loses // the event was recorded as sent, and was not
 			}
-			b.Kill(r.first)
-			r.Proxy().Cut() // as the kernel does with the connections of a dead process
+			die(b, r.first)
 			second := r.startSecond()
 			r.Ask(second, "A", lab.Buy(one()))
 			r.Ask(second, "B", lab.Buy(one()))

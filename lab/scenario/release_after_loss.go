@@ -36,13 +36,7 @@ func releaseAfterLoss() lab.Scenario {
 			b.Evict(apps[1])
 			second := b.BeginPaused(apps[1], "B", lab.BeforeWrite, lab.Request{Wait: lab.For(lab.Patience)})
 			a.Go().Reply()
-			third := b.Begin(apps[2], "C", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
-			inside := third.PausedOrAnswered(lab.BeforeWrite)
-			second.Go().Reply()
-			if inside {
-				b.Evidence(lab.Hold, nil, "third-is-let-in")
-				third.Go().Reply()
-			}
+			inside := thirdIsLetIn(b, apps[2], second)
 			j := b.Judge()
 			if inside && !j.Lost() {
 				return lab.Refuses // two had the lock, and the store noticed
@@ -63,7 +57,7 @@ func releaseNode(b *lab.Testbed) lab.Outcome {
 	}
 	// The owner of the only node, or of the first one, has the lock.
 	take := func(q *queuer) (path string, held bool) {
-		path, err := q.conn.Create(q.dir+"/lock-", []byte(q.who), flags, zk.WorldACL(zk.PermAll))
+		path, err := q.create(q.dir+"/lock-", []byte(q.who), flags)
 		if err == zk.ErrNodeExists {
 			return "", false
 		}

@@ -41,8 +41,7 @@ func retryAfterALostReply() lab.Scenario {
 				wire.HoldReply: "sale-is-written-reply-held",
 			}[do])
 			if b.Case.Variant == afterCommit {
-				b.Kill(s.first)
-				s.Proxy().Cut() // as the kernel does with the connections of a dead process
+				die(b, s.first)
 			}
 			b.Require(!a.Bought(), "A is told of no order")
 			again := s.Ask(s.second, "A", ask)

@@ -32,8 +32,7 @@ func rowsAffected() lab.Scenario {
 			apps := b.Apps(2, dsn)
 			b.Stock(2)
 			a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
-			other := b.Begin(apps[1], "B", lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
-			inside := other.PausedOrAnswered(lab.BeforeWrite)
+			other, inside := knock(b, apps[1], "B")
 			b.Require(inside != b.Promise.Exclusive, "B is let in if there is no lock")
 			a.Go().Reply()
 			if inside {

@@ -1,8 +1,7 @@
 package scenario
 
 import (
-	"strings"
-
+	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/lock/locktest/server"
 )
@@ -21,6 +20,5 @@ func startSentinels(b *lab.Testbed, replicas int) *server.Sentinels {
 
 // through returns env with the settings by which an instance finds Redis through the Sentinels.
 func through(x *server.Sentinels, env ...string) []string {
-	return append(env, "STOCK_REDIS_URL=redis://"+x.Addrs()[0]+"?master_name="+x.Name+
-		"&addr="+strings.Join(x.Addrs(), "&addr="))
+	return append(env, stack.SentinelsSetting(x))
 }

@@ -24,6 +24,13 @@ func openPair(b *lab.Testbed) pair {
 	return pair{s, s.Apps[0], s.Join(1)[0]}
 }
 
+// die kills an instance that reaches MySQL through the proxy. Its connections break, as the kernel breaks those of a
+// dead process: the proxy would keep its own to MySQL.
+func die(b *lab.Testbed, app *lab.App) {
+	b.Kill(app)
+	b.Proxy(lab.NeedMySQL).Cut()
+}
+
 // briefly is the shortest time for which the service reserves.
 const briefly = time.Second
 

@@ -64,8 +64,7 @@ func newFlashSale(b *lab.Testbed) *flashSale {
 
 // deduct takes a unit from the stock in Redis, if there is one.
 func (f *flashSale) deduct(who string) bool {
-	n, err := f.redis.Eval(f.b.Ctx, `if tonumber(redis.call('GET', KEYS[1])) < 1 then return -1 end
-		return redis.call('DECR', KEYS[1])`, []string{f.stock}).Int()
+	n, err := f.redis.Eval(f.b.Ctx, sellOne, []string{f.stock}).Int()
 	f.b.Must("DECR", err)
 	f.b.Statement(who, "redis", fmt.Sprintf("DECR if there is a unit: %d", n))
 	return n >= 0

@@ -110,9 +110,7 @@ func seedsAgain(b *lab.Testbed) lab.Outcome {
 		b.Must("SET NX", c.SetNX(b.Ctx, "stock", emptyUnits, 0).Err())
 		b.Statement(who, "redis", fmt.Sprintf("SET stock %d NX", emptyUnits))
 		for range emptyUnits {
-			const decrement = `if tonumber(redis.call('GET', KEYS[1])) < 1 then return -1 end
-				return redis.call('DECR', KEYS[1])`
-			left, err := c.Eval(b.Ctx, decrement, []string{"stock"}).Int()
+			left, err := c.Eval(b.Ctx, sellOne, []string{"stock"}).Int()
 			b.Must("sell", err)
 			if left < 0 {
 				b.Note(who, "sold-out")

@@ -29,7 +29,7 @@ func transactionIsNoLock() lab.Scenario {
 			}
 			a.read("FOR UPDATE")
 			err := other.tryRead(b.Ctx, "FOR UPDATE NOWAIT")
-			b.Require(errno(err) == errLockWait || errno(err) == errNoWait, "B is kept out while A works")
+			b.Require(lockIsHeld(err), "B is kept out while A works")
 			a.write()
 			a.commit()
 			other.read("FOR UPDATE")

@@ -31,6 +31,23 @@ func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Outcome {
 	return b.Judge().Seen()
 }
 
+// knock sends a customer who does not wait for the lock, and reports whether it is let in.
+func knock(b *lab.Testbed, app *lab.App, who string) (c *lab.Call, inside bool) {
+	c = b.Begin(app, who, lab.Request{Pause: []string{lab.BeforeWrite}, Wait: lab.Once()})
+	return c, c.PausedOrAnswered(lab.BeforeWrite)
+}
+
+// thirdIsLetIn sends C while B is between its read and its write, and reports whether C is let in. Then both go on.
+func thirdIsLetIn(b *lab.Testbed, app *lab.App, second *lab.Call) bool {
+	third, inside := knock(b, app, "C")
+	second.Go().Reply()
+	if inside {
+		b.Evidence(lab.Hold, nil, "third-is-let-in")
+		third.Go().Reply()
+	}
+	return inside
+}
+
 // lastPoint returns the last pause point before the write of a sale. If read and write are one step, it is the point
 // before that step.
 func lastPoint(strategy string) string {

@@ -51,7 +51,7 @@ func skipLocked(b *lab.Testbed) lab.Outcome {
 	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, 4), (2, 3)")
 	b.Exec("mysql", db, "INSERT INTO skus VALUES (1)")
 	believes := int64(5)
-	publish := func(s *session, event int64) {
+	publish := func(event int64) {
 		believes = b.Int("consumer", db, "SELECT available FROM outbox WHERE id = ?", event)
 	}
 	const head = "SELECT id FROM outbox ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
@@ -62,9 +62,9 @@ func skipLocked(b *lab.Testbed) lab.Outcome {
 		second.do("BEGIN")
 		two := second.count(head)
 		b.Require(one == 1 && two == 2, "each worker has an event")
-		publish(second, two)
+		publish(two)
 		b.Note("relay 1", "publishes-late")
-		publish(first, one)
+		publish(one)
 	} else {
 		const sku = "SELECT id FROM skus WHERE id = 1 FOR UPDATE SKIP LOCKED"
 		first.do("BEGIN")
@@ -72,8 +72,8 @@ func skipLocked(b *lab.Testbed) lab.Outcome {
 		second.do("BEGIN")
 		b.Require(second.rows(sku) == 0, "the second worker finds nothing to do")
 		b.Note("relay 1", "publishes-late")
-		publish(first, 1)
-		publish(first, 2)
+		publish(1)
+		publish(2)
 	}
 	first.do("COMMIT")
 	second.do("COMMIT")

@@ -118,7 +118,7 @@ func newStaleReader(b *lab.Testbed, e *ensemble) *staleReader {
 	r := &staleReader{b: b, e: e, done: make(chan error, 1)}
 	r.a, r.of = newQueuer(b, "A", e.servers[2].Addr), newQueuer(b, "B", e.servers[0].Addr)
 	r.node = r.a.dir + "/stock"
-	_, err := r.a.conn.Create(r.node, []byte("1"), 0, zk.WorldACL(zk.PermAll))
+	_, err := r.a.create(r.node, []byte("1"), 0)
 	b.Must("create", err)
 	b.Eventually("the follower has the stock", func() bool {
 		exists, _, err := r.of.conn.Exists(r.node)
@@ -160,7 +160,7 @@ func (r *staleReader) sell() {
 	case makesItsNode:
 		flags := int32(zk.FlagEphemeral | zk.FlagSequence)
 		asks("create", func() error {
-			_, err := r.of.conn.Create(r.of.dir+"/lock-", nil, flags, zk.WorldACL(zk.PermAll))
+			_, err := r.of.create(r.of.dir+"/lock-", nil, flags)
 			return err
 		})
 		return

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // zkWatches shows what a watch promises: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html ("ZooKeeper
@@ -42,18 +43,15 @@ type watched struct {
 	b        *lab.Testbed
 	a, other *queuer
 	node     string
-	sever    func()
-	mend     func()
+	wire     *wire.Proxy // between A and the server
 }
 
 func newWatched(b *lab.Testbed) *watched {
 	p := zkProxy(b)
-	w := &watched{b: b, a: newQueuerFor(b, "A", p.Addr(), 2*time.Second)}
+	w := &watched{b: b, a: newQueuerFor(b, "A", p.Addr(), 2*time.Second), wire: p}
 	w.other = newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
 	w.node = w.a.dir + "/node"
-	w.sever = p.Sever
-	w.mend = p.Mend
-	_, err := w.other.conn.Create(w.node, []byte("0"), 0, zk.WorldACL(zk.PermAll))
+	_, err := w.other.create(w.node, []byte("0"), 0)
 	b.Must("create", err)
 	return w
 }
@@ -151,10 +149,10 @@ func (w *watched) eventFirst() lab.Outcome {
 func (w *watched) cutOff(ends bool) lab.Outcome {
 	_, event := w.watch()
 	mark := w.a.dir + "/mark"
-	_, err := w.a.conn.Create(mark, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	_, err := w.a.create(mark, nil, zk.FlagEphemeral)
 	w.b.Must("create", err)
 	from := time.Now()
-	w.sever()
+	w.wire.Sever()
 	w.set(1)
 	if ends {
 		w.b.Eventually("the session of A has ended", func() bool {
@@ -162,7 +160,7 @@ func (w *watched) cutOff(ends bool) lab.Outcome {
 			return err == nil && !exists
 		})
 	}
-	w.mend()
+	w.wire.Mend()
 	var e zk.Event
 	select {
 	case e = <-event:

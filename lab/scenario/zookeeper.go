@@ -47,15 +47,20 @@ func newQueuerFor(b *lab.Testbed, who, addr string, timeout time.Duration) *queu
 		for range events { // until Close
 		}
 	})
-	if _, err := conn.Create(q.dir, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+	if _, err := q.create(q.dir, nil, 0); err != nil && err != zk.ErrNodeExists {
 		b.Must(who+": create the queue", err)
 	}
 	return q
 }
 
+// create makes a node that everybody may change. It returns its path, which has a number if flags ask for one.
+func (q *queuer) create(path string, data []byte, flags int32) (string, error) {
+	return q.conn.Create(path, data, flags, zk.WorldACL(zk.PermAll))
+}
+
 // enter joins the queue.
 func (q *queuer) enter() (node string, err error) {
-	path, err := q.conn.Create(q.dir+"/lock-", []byte(q.who), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	path, err := q.create(q.dir+"/lock-", []byte(q.who), zk.FlagEphemeral|zk.FlagSequence)
 	node = strings.TrimPrefix(path, q.dir+"/")
 	q.b.Note(q.who, "created", "node", node, "error", err)
 	return node, err

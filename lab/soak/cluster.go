@@ -60,8 +60,7 @@ func openCluster(ctx context.Context, o Options) (s *cluster, err error) {
 	}
 	env := []string{
 		"STOCK_MYSQL_DSN=" + s.haproxy.URL, "STOCK_MYSQL_SINGLE_WRITER=true",
-		"STOCK_REDIS_URL=redis://" + s.redis.Addrs()[0] + "?master_name=" + s.redis.Name +
-			"&addr=" + strings.Join(s.redis.Addrs(), "&addr="),
+		stack.SentinelsSetting(s.redis),
 		"STOCK_ZOOKEEPER_HOSTS=" + strings.Join(hosts, ","),
 	}
 	demo, err := s.serve(ctx, 2, append(env, "STOCK_SEED_SKU=")...)

@@ -35,7 +35,7 @@ func (o Random) Plan() []Step {
 }
 
 // Run carries the plan out. When ctx ends, Run ends the faults and judges the sales so far. An error, such as a
-// MissingError or a server that does not start, means that there is no verdict. Lost stock is not an error; see
+// server.MissingError or a server that does not start, means that there is no verdict. Lost stock is not an error; see
 // Report.Violations.
 func (o Random) Run(ctx context.Context) (report Report, err error) {
 	site, err := openSite(ctx, o)

@@ -86,11 +86,6 @@ func (s *site) close() error {
 	return errors.Join(failed...)
 }
 
-// A MissingError names a server that is not installed.
-type MissingError struct{ Server, Reason string }
-
-func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
-
 // env returns the environment variables of the instances of Random. Leases are short, so that faults outlast them. The
 // limit on work exceeds a lease, so that a holder that was frozen past its lease still writes, and the fence must
 // refuse it.
@@ -104,9 +99,9 @@ func env() []string {
 }
 
 // openSite starts the servers and the instances of Random, each with a link of its own to the servers. A server that
-// is not installed is an error, because a soak without it would test less than its report suggests.
+// is not installed is a server.MissingError, because a soak without it would test less than its report suggests.
 func openSite(ctx context.Context, o Random) (s *site, err error) {
-	s, err = newSite(ctx, o.Options, stack.Options{Options: server.Options{Want: stack.Kinds()}, Env: env()})
+	s, err = newSite(ctx, o.Options, stack.Options{Env: env()})
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +110,10 @@ func openSite(ctx context.Context, o Random) (s *site, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	for name, reason := range s.stack.Missing() {
-		return nil, &MissingError{name, reason}
+	for _, kind := range stack.Kinds() {
+		if _, err := s.stack.Add(ctx, kind); err != nil {
+			return nil, err
+		}
 	}
 	for range o.Instances {
 		serve := func(l stack.Link) ([]*server.Server, error) { return s.serve(ctx, 1, s.stack.EnvVia(l)...) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/internal/words"
+	"example.com/stock/lock/locktest/server"
 )
 
 // soakOnce runs a soak, and checks what must hold on any computer: nothing is sold wrongly and nothing is left behind.
@@ -26,7 +27,7 @@ func soakOnce(ctx context.Context, t *testing.T, o Random) Report {
 		}
 	}
 	report, err := o.Run(ctx)
-	var missing *MissingError
+	var missing *server.MissingError
 	if errors.As(err, &missing) && os.Getenv("REQUIRE_BACKENDS") != "1" {
 		t.Skip(err)
 	}
