@@ -112,9 +112,7 @@ var (
 )
 
 func explainGuarded(err error) (p problem) {
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == service.LedgerGuard {
-		p.detail = phrases.Say("strategy_mismatch.ledger")
-	} else if ok {
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok {
 		p.detail = phrases.Say("strategy_mismatch.detail", "guard", guarded.Guard, "set", "PUT /v1/stock/{sku}")
 	}
 	return p

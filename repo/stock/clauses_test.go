@@ -26,7 +26,6 @@ var clauses = []clause{
 	{"fence", "A smaller fence is refused and writes nothing; an equal, a larger and none are accepted.", fence},
 	{"long-fence", "Fences beyond 2^53, where doubles end, are compared and kept exactly.", longFence},
 	{"guard", "The strategy that wrote first is the only one that may, until the stock is set.", guard},
-	{"ledger", "Stock that a ledger guards is neither sold by a strategy nor set.", leavesLedgers},
 	{"reset", "A sale that read before the stock was set cannot write after.", reset},
 	{"anew", "What has read books that were deleted and set anew writes nothing into the new ones.", booksAnew},
 	{"anew-segments", "Nor does a sale or a move that has read their segments.", segmentsAnew},
@@ -286,35 +285,6 @@ func guard(t *testing.T, s shop, sku service.SKU) {
 	o.Epoch = mustSet(t, s, sku, 100).Epoch
 	if err := s.Write(short(t), o); err != nil {
 		t.Errorf("after the stock was set: %v", err)
-	}
-}
-
-func leavesLedgers(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 100)
-	o := order(service.Stock{SKU: sku})
-	o.Strategy = service.LedgerGuard
-	if _, err := s.Deduct(short(t), o); err != nil {
-		t.Fatal(err)
-	}
-	stock := mustRead(t, s, sku)
-	for name, op := range map[string]func() error{
-		"write": func() error { return s.Write(short(t), order(stock)) },
-		"set": func() error {
-			_, err := s.Set(short(t), sku, 7, service.Condition{})
-			return err
-		},
-		"set on a condition": func() error {
-			_, err := s.Set(short(t), sku, 7, service.Condition{Match: []string{stock.Tag()}})
-			return err
-		},
-	} {
-		refused(t, s, sku, service.ErrGuarded, func() error {
-			err := op()
-			if guarded, ok := errors.AsType[*service.GuardError](err); !ok || guarded.Guard != service.LedgerGuard {
-				t.Errorf("%s: the error %v should name the guard", name, err)
-			}
-			return err
-		})
 	}
 }
 

@@ -31,7 +31,7 @@ func (m *MySQL) Set(
 		}
 		exists := clause.OnConflict{DoNothing: true}
 		if there {
-			exists = clause.OnConflict{DoUpdates: setUnguarded(quantity)}
+			exists = clause.OnConflict{DoUpdates: newEpoch(quantity)}
 		}
 		done := tx.Model(&stockRow{}).Clauses(exists).Create(freshStock(sku, quantity))
 		switch err = done.Error; {
@@ -43,9 +43,6 @@ func (m *MySQL) Set(
 		if err == nil {
 			row, err = selectRow(tx, sku, unlocked)
 		}
-		if err == nil && row.Guard == service.LedgerGuard {
-			err = &service.GuardError{Guard: row.Guard}
-		}
 		return err
 	})
 	if err == nil {
@@ -54,26 +51,12 @@ func (m *MySQL) Set(
 	return row.stock(), err
 }
 
-// setUnguarded returns the assignments of Set. They change nothing if a ledger guards the stock, because a new epoch
-// would lose the ledger. guard is assigned last, because MySQL evaluates an assignment with the new values of the
-// columns to its left.
-func setUnguarded(quantity int64) (set clause.Set) {
-	for _, to := range []struct {
-		column, value string
-		args          []any
-	}{
-		{"quantity", "?", []any{quantity}},
-		{"initial", "?", []any{quantity}},
-		{"sold", "0", nil},
-		{"version", "version + 1", nil},
-		{"epoch", "GREATEST(epoch + 1, VALUES(epoch))", nil},
-		{"fence", "0", nil},
-		{"guard", "''", nil},
-	} {
-		value := gorm.Expr("IF(guard = '"+service.LedgerGuard+"', "+to.column+", "+to.value+")", to.args...)
-		set = append(set, clause.Assignment{Column: clause.Column{Name: to.column}, Value: value})
-	}
-	return set
+// newEpoch returns the assignments with which Set replaces a stock. VALUES(epoch) is the epoch of freshStock.
+func newEpoch(quantity int64) clause.Set {
+	return clause.Assignments(map[string]any{
+		"quantity": quantity, "initial": quantity, "sold": 0, "version": gorm.Expr("version + 1"),
+		"epoch": gorm.Expr("GREATEST(epoch + 1, VALUES(epoch))"), "fence": 0, "guard": "",
+	})
 }
 
 // Seed puts quantity units of sku in a database that has no stock yet. It takes three round trips, or four if it
@@ -95,7 +78,7 @@ func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error
 }
 
 // freshStock returns the columns of a stock that did not exist. Its epoch is the time of the server in µs, so that no
-// epoch comes again after the row was deleted. setUnguarded does the same, and adds one to the epoch if the clock is
+// epoch comes again after the row was deleted. newEpoch does the same, and adds one to the epoch if the clock is
 // behind it.
 func freshStock(sku service.SKU, quantity int64) map[string]any {
 	now := gorm.Expr("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))")
