@@ -52,9 +52,6 @@ func (r *Redis) Replace(ctx context.Context, was, is service.Origin) error {
 // ids, which remain even if somebody deletes the stock by hand.
 func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
-	if err := repo.CheckQuantity("quantity", quantity); err != nil {
-		return err
-	}
 	values, err := r.Client().HMGet(ctx, originKey, "id", "lost", "seeded:"+string(sku)).Result()
 	if err != nil {
 		return repo.RedisFault(ctx, doing, "", err)

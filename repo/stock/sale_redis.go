@@ -55,9 +55,6 @@ var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "f
 func (r *Redis) Swap(ctx context.Context, o service.Order) error { return r.write(ctx, o, sameVersion) }
 
 func (r *Redis) write(ctx context.Context, o service.Order, version check) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
 	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
 	return err
 }
@@ -77,10 +74,6 @@ func writeArgs(o service.Order, wanted check) []any {
 
 // Deduct takes one round trip. An o.Epoch of 0 stands for the current epoch.
 func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
-	o.Remaining = 0
-	if err := checkOrder(o); err != nil {
-		return o, err
-	}
 	const doing = "deduct"
 	reply, err := r.Run(ctx, doing, deductScript, keyedSaleKeys(o),
 		decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),

@@ -75,9 +75,6 @@ func segmentOf(f *repo.Fields, n int, hash map[string]string) service.Segment {
 
 // Refill takes one round trip.
 func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
-	if err := checkRefill(f); err != nil {
-		return err
-	}
 	args := []any{
 		repo.Decimal(f.Epoch), f.Strategy, f.Reserve, segmentField(f.Into.Number, ""),
 		repo.Decimal(f.Into.Version), f.Into.Quantity,
