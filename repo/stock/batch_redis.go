@@ -29,33 +29,33 @@ func (r *Redis) Batch(ctx context.Context, orders []service.Order) ([]service.Ba
 			keys = append(keys, orderKeyed(o.SKU, o.Key))
 			keyAt = len(keys)
 		}
-		args = append(args, decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity,
+		args = append(args, decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity,
 			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o), keyAt, o.Key.Fingerprint)
 	}
 	sku := orders[0].SKU
-	reply, err := r.Run(ctx, doing, batchScript, keys, args...)
+	reply, err := r.run(ctx, doing, batchScript, keys, args...)
 	if err != nil {
 		return nil, err
 	}
-	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
-	epoch := f.Natural(1)
+	f := fields{key: stockKey(sku), values: reply}
+	epoch := f.natural(1)
 	replies, _ := reply[len(reply)-1].([]any)
-	if f.Err != nil || len(replies) != len(orders) {
+	if f.err != nil || len(replies) != len(orders) {
 		// The orders may have been written, but this program does not understand the reply.
 		odd := fmt.Errorf("%d replies to %d orders", len(replies), len(orders))
-		return nil, repo.OutcomeUnknown(doing, errors.Join(odd, f.Err))
+		return nil, repo.OutcomeUnknown(doing, errors.Join(odd, f.err))
 	}
 	results := make([]service.BatchResult, len(orders))
 	for i := range orders {
 		results[i].Order = orders[i]
 		values, _ := replies[i].([]any)
-		if err := repo.Refusal(doing, f.Key, values); err != nil {
+		if err := refusal(doing, f.key, values); err != nil {
 			results[i].Err = err
 			continue
 		}
-		one, o := repo.Fields{Key: f.Key, Values: values}, &results[i].Order
-		o.Read, o.Remaining, o.Version, o.Epoch = one.Integer(1), one.Integer(2), one.Natural(3), epoch
-		results[i].Err = one.Err
+		one, o := fields{key: f.key, values: values}, &results[i].Order
+		o.Read, o.Remaining, o.Version, o.Epoch = one.integer(1), one.integer(2), one.natural(3), epoch
+		results[i].Err = one.err
 	}
 	return results, nil
 }
@@ -65,5 +65,5 @@ func decimalOrAny(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return repo.Decimal(n)
+	return decimal(n)
 }

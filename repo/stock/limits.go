@@ -1,6 +1,7 @@
 package stock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,4 +36,26 @@ func writtenBy(o service.Order) time.Time {
 		made = o.CreatedAt
 	}
 	return made.Add(writeWithin)
+}
+
+// maxSettled is how many ids of a SKU a store remembers as absent. It is limited because any client may settle an id,
+// and each takes some 100 bytes for KeepOrders.
+const maxSettled = 100_000
+
+var errTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, maxSettled)
+
+func unknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
+
+// checkFence returns an error if fence is smaller than seen, the largest fence of the writes so far. A fence of 0
+// means none, and is not checked.
+func checkFence(fence, seen uint64) error {
+	if fence != 0 && fence < seen {
+		return staleFence(seen)
+	}
+	return nil
+}
+
+// staleFence returns the error for a fence that is smaller than seen.
+func staleFence(seen any) error {
+	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
 }

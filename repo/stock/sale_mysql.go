@@ -141,7 +141,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, wanted check) error {
 		}
 		version, quantity, fence = part.Version, part.Quantity, part.Fence
 	}
-	stale := repo.CheckFence(o.Fence, fence)
+	stale := checkFence(o.Fence, fence)
 	switch {
 	case o.Segment != 0 && version == 0:
 		return service.ErrConflict
@@ -175,7 +175,7 @@ func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err er
 	}
 	err = query.Row().Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = repo.UnknownSKU(sku)
+		err = unknownSKU(sku)
 	}
 	return r, err
 }

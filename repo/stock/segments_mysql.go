@@ -72,7 +72,7 @@ func selectSegments(db *gorm.DB, sku service.SKU) (service.Segments, error) {
 	case err != nil:
 		return service.Segments{}, err
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
-		return service.Segments{}, repo.UnknownSKU(sku)
+		return service.Segments{}, unknownSKU(sku)
 	}
 	first := rows[0].Part
 	whole := stockRow{
