@@ -391,7 +391,7 @@ func cursors(t *testing.T, s shop, sku service.SKU) {
 		t.Fatal(err)
 	}
 	for _, wrong := range []string{"x", "1", "1.", ".1", "1.x", "0.1", "1.-1", "1.2.3", "99999999999999999999.1"} {
-		if _, _, err := s.Orders(short(t), sku, wrong, 1); invalid(err) != errInvalid {
+		if _, _, err := s.Orders(short(t), sku, wrong, 1); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("cursor %q: %v, want an InvalidError", wrong, err)
 		}
 	}

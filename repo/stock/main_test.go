@@ -192,17 +192,6 @@ func ways(s shop) map[string]func(context.Context, service.Order) error {
 	return all
 }
 
-// errInvalid stands for an InvalidError, which has no sentinel.
-var errInvalid = errors.New("InvalidError")
-
-// invalid returns errInvalid for an InvalidError, and other errors unchanged.
-func invalid(err error) error {
-	if e := new(service.InvalidError); errors.As(err, &e) {
-		return errInvalid
-	}
-	return err
-}
-
 // statementsRun waits until n statements that match the LIKE pattern are running.
 func statementsRun(t *testing.T, dsn, like string, n int) {
 	t.Helper()
