@@ -82,13 +82,10 @@ func OpenLocks(cfg Config, log *slog.Logger, needed ...strategy.Strategy) (*Lock
 	return &Locks{a}, nil
 }
 
-// Open returns the lock of s. The error names a server that is not configured.
+// Open returns the lock of s, which OpenLocks was called with. The error names a server that is not configured.
 func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	for _, need := range s.Needs {
-		switch b := l.app.backends[need]; {
-		case b == nil:
-			return nil, driver.NewDown(need, "not-configurable")
-		case b.IsAbsent():
+		if b := l.app.backends[need]; b.IsAbsent() {
 			return nil, b.Err()
 		}
 	}

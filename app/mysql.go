@@ -51,7 +51,7 @@ func (a *App) openMySQL() error {
 	a.addStore(store{
 		name: strategy.MySQL, sales: stock.NewMySQL(shop),
 		ping:     probed.OneWriter(c.SingleWriter, a.mysqlIs, probe.PingContext),
-		ready:    a.seeding(a.migrated(migrator), watched),
+		ready:    a.mysqlReady(migrator, watched),
 		canWrite: probed.OneWriter(c.SingleWriter, a.mysqlIs, watched.CanWrite),
 		data:     service.Trusted{},
 	})
@@ -93,29 +93,23 @@ func (a *App) migrator(ctx context.Context) (*repo.Migrator, *sql.DB, error) {
 	return m, connections, nil
 }
 
-// migrated brings the schema up to date. A user who may not change tables can use one that is.
-func (a *App) migrated(m *repo.Migrator) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if m.Check(ctx) == nil {
-			return nil
-		}
-		applied, err := m.Up(ctx)
-		if len(applied) > 0 {
-			a.log.Info("schema brought up", "migrations", len(applied))
-		}
-		return err
-	}
-}
-
-// seeding returns ready, but it also seeds a new database, before the first request could miss the SKU.
-func (a *App) seeding(ready func(context.Context) error, s *stock.MySQL) func(context.Context) error {
+// mysqlReady returns what makes a database ready whose server has just come up. It brings the schema up to date, and
+// seeds a new database before the first request could miss the SKU. A user without the right to change tables can use a
+// schema that is up to date.
+func (a *App) mysqlReady(m *repo.Migrator, s *stock.MySQL) func(context.Context) error {
 	seed := a.cfg.Seed
-	if seed.SKU == "" {
-		return ready
-	}
 	return func(ctx context.Context) error {
-		if err := ready(ctx); err != nil {
-			return err
+		if m.Check(ctx) != nil {
+			applied, err := m.Up(ctx)
+			if len(applied) > 0 {
+				a.log.Info("schema brought up", "migrations", len(applied))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if seed.SKU == "" {
+			return nil
 		}
 		return s.Seed(ctx, service.SKU(seed.SKU), int64(seed.Quantity))
 	}

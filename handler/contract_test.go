@@ -199,7 +199,6 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{service.Invalid("store", "one-of", "list", "[redis]"), 400, "invalid", false},
 		{&service.SoldOutError{Remaining: 1}, 409, "sold_out", false},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false},
-		{&service.GuardError{Guard: service.LedgerGuard}, 409, "strategy_mismatch", false},
 		{service.ErrStockReset, 409, "stock_reset", false},
 		{service.ErrPrecondition, 412, "precondition_failed", false},
 		{&service.DataLostError{Store: "redis"}, 503, "data_lost", false},

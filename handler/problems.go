@@ -52,7 +52,6 @@ func (r row) title() words.Text { return phrases.Say(r.name + ".title") }
 
 // Errors of the HTTP layer itself.
 var (
-	errInvalid       = errors.New("invalid request")
 	errNotFound      = errors.New("not found")
 	errNoSuchProblem = fmt.Errorf("%w: type of problem", errNotFound)
 	errMethod        = errors.New("method not allowed")
@@ -146,9 +145,6 @@ func explainMethod(err error) (p problem) {
 
 // rowOf returns the first row that err matches. An error that matches no row is an internal error.
 func (h *handler) rowOf(err error) row {
-	if _, ok := errors.AsType[*service.InvalidError](err); ok {
-		return h.problems[0]
-	}
 	for _, row := range h.problems {
 		if errors.Is(err, row.is) {
 			return row

@@ -20,14 +20,14 @@ func table() []row { return slices.Concat(saleProblems(), requestProblems()) }
 // saleProblems are the errors of the service, its stores and its locks.
 func saleProblems() []row {
 	const (
-		gone        = http.StatusNotFound
+		notFound    = http.StatusNotFound
 		conflict    = http.StatusConflict
 		unavailable = http.StatusServiceUnavailable
 	)
 	return []row{
-		{errInvalid, "invalid", http.StatusBadRequest, 0, explainInvalid},
-		{service.ErrUnknownSKU, "unknown_sku", gone, 0, nil},
-		{service.ErrUnknownStrategy, "unknown_strategy", gone, 0, nil},
+		{service.ErrInvalid, "invalid", http.StatusBadRequest, 0, explainInvalid},
+		{service.ErrUnknownSKU, "unknown_sku", notFound, 0, nil},
+		{service.ErrUnknownStrategy, "unknown_strategy", notFound, 0, nil},
 		{
 			service.ErrKeyReused, "idempotency_key_reused", http.StatusUnprocessableEntity, 0,
 			text("idempotency_key_reused.detail"),
@@ -56,12 +56,12 @@ func saleProblems() []row {
 		{context.Canceled, "client_gone", 499, 0, nil},
 		{lock.ErrHeld, "lock_busy", unavailable, 1, explainHeld},
 		{service.ErrStopping, "stopping", unavailable, 1, text("stopping.detail")},
-		{service.ErrNotInspectable, "not_inspectable", gone, 0, text("not_inspectable.detail")},
+		{service.ErrNotInspectable, "not_inspectable", notFound, 0, text("not_inspectable.detail")},
 		{
 			service.ErrNotEvictable, "not_evictable", http.StatusMethodNotAllowed, 0,
 			textWith("Allow", http.MethodGet+", "+http.MethodHead, "not_evictable.detail"),
 		},
-		{service.ErrNotPaused, "not_paused", gone, 0, text("not_paused.detail")},
+		{service.ErrNotPaused, "not_paused", notFound, 0, text("not_paused.detail")},
 	}
 }
 
@@ -112,9 +112,7 @@ var (
 )
 
 func explainGuarded(err error) (p problem) {
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == service.LedgerGuard {
-		p.detail = phrases.Say("strategy_mismatch.ledger")
-	} else if ok {
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok {
 		p.detail = phrases.Say("strategy_mismatch.detail", "guard", guarded.Guard, "set", "PUT /v1/stock/{sku}")
 	}
 	return p

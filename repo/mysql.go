@@ -226,13 +226,13 @@ func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrB
 
 // Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
-	if _, invalid := errors.AsType[*service.InvalidError](err); invalid || err == nil {
+	if err == nil {
 		return false
 	}
 	for _, refusal := range []error{
-		ErrChanged, ErrNothing, service.ErrConflict, service.ErrUnknownSKU, service.ErrStockReset, service.ErrGuarded,
-		service.ErrStaleFence, service.ErrSoldOut, service.ErrSettled, service.ErrUndecided, service.ErrTooOld,
-		service.ErrKeyTaken, service.ErrKeyReused, service.ErrPrecondition,
+		ErrChanged, ErrNothing, service.ErrInvalid, service.ErrConflict, service.ErrUnknownSKU, service.ErrStockReset,
+		service.ErrGuarded, service.ErrStaleFence, service.ErrSoldOut, service.ErrSettled, service.ErrUndecided,
+		service.ErrTooOld, service.ErrKeyTaken, service.ErrKeyReused, service.ErrPrecondition,
 	} {
 		if errors.Is(err, refusal) {
 			return false

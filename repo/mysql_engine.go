@@ -76,7 +76,7 @@ func engineOf(told map[string]string) Engine {
 		e.Galera, e.Several = true, size != "1"
 		e.About += node + "Galera cluster of " + size
 	case told["group_replication_group_name"] != "":
-		// Who its members are, only a privileged user may ask.
+		// Only a privileged user may read the list of the members.
 		e.Several = !on("group_replication_single_primary_mode")
 		e.About += node + "Group Replication cluster"
 	}

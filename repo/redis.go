@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/rediserr"
 	"example.com/stock/lock/driver/redisscript"
-	"example.com/stock/service"
 )
 
 // Redis is a client of Redis, with a queue in front of it. While a Cluster is moving a slot, it repeats refused
@@ -76,19 +74,6 @@ func (r *Redis) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// The keys of a SKU's stock, of its orders, and of the ids that were settled as absent.
-func StockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
-func OrdersKey(sku service.SKU) string  { return StockKey(sku) + ":orders" }
-func SettledKey(sku service.SKU) string { return StockKey(sku) + ":settled" }
-
-// Stock returns the stock with the fields f, in the order quantity, initial, sold, version, epoch, fence, guard.
-func (f *Fields) Stock(sku service.SKU) service.Stock {
-	return service.Stock{
-		SKU: sku, Quantity: f.Integer(0), Initial: f.Integer(1), Sold: f.Integer(2),
-		Version: f.Natural(3), Epoch: f.Natural(4), Fence: f.Natural(5), Guard: f.Text(6),
-	}
-}
-
 // movingPause and movingMost are the first and the longest pause before a refused script is sent again while a cluster
 // is moving its slot. The move takes milliseconds for each batch of keys. The pauses are random, so that waiting
 // scripts do not all arrive at once.
@@ -97,8 +82,7 @@ const (
 	movingMost  = 50 * time.Millisecond
 )
 
-// Run runs s once. It returns the reply, whose first element is "ok", or the error for a refusal. While a cluster is
-// moving the slot, Run retries until ctx ends.
+// Run runs s once, and returns the reply. While a cluster is moving the slot, Run retries until ctx ends.
 func (r *Redis) Run(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {
@@ -111,7 +95,7 @@ func (r *Redis) Run(
 		reply, err := s.Run(ctx, r.client, keys, args...).Slice()
 		if err == nil {
 			r.CountAnswer(nil)
-			return reply, Refusal(doing, keys[0], reply)
+			return reply, nil
 		}
 		if slotMoving(err) {
 			slept := driver.Sleep(ctx, most/2+rand.N(most))
@@ -164,41 +148,6 @@ func (r *Redis) CanWrite(ctx context.Context) error {
 		return nil
 	}
 	return RedisFault(ctx, "write a probe", probeKey, err)
-}
-
-// Refusal returns the error for the reply of a script.
-func Refusal(doing, key string, reply []any) error {
-	f := Fields{Key: key, Values: reply}
-	switch word := f.Text(0); word {
-	case "ok":
-		return nil
-	case "unknown sku":
-		return UnknownSKU(service.SKU(strings.TrimSuffix(strings.TrimPrefix(key, "stock:{"), "}")))
-	case "reset":
-		return service.ErrStockReset
-	case "settled":
-		return service.ErrSettled
-	case "key taken":
-		return service.ErrKeyTaken
-	case "full":
-		return ErrTooManySettled
-	case "no orders":
-		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost,"+
-			" or of an earlier version of this service; set the stock again", doing, key)
-	case "guarded":
-		return &service.GuardError{Guard: f.Text(1)}
-	case "changed":
-		return service.ErrConflict
-	case "precondition":
-		return service.ErrPrecondition
-	case "stale fence":
-		return staleFence(f.Text(1))
-	case "sold out":
-		left := f.Integer(1)
-		return errors.Join(f.Err, &service.SoldOutError{Remaining: left})
-	default:
-		return fmt.Errorf("%s: script answered %q", doing, word)
-	}
 }
 
 // sent reports whether a command that failed with err may have run. It has not run if there was no connection, or if
@@ -262,47 +211,3 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 	}
 	return driver.Down(doing, err)
 }
-
-// Fields are the strings of a reply. Err is the error of the first one that could not be parsed.
-type Fields struct {
-	Key    string
-	Values []any
-	Err    error
-}
-
-func (f *Fields) Text(i int) string {
-	if i < len(f.Values) {
-		if s, ok := f.Values[i].(string); ok {
-			return s
-		}
-	}
-	f.Fail(errors.New("a field is missing"))
-	return ""
-}
-
-func (f *Fields) Integer(i int) int64 {
-	n, err := strconv.ParseInt(f.Text(i), 10, 64)
-	f.Fail(err)
-	return n
-}
-
-func (f *Fields) Natural(i int) uint64 {
-	n, err := strconv.ParseUint(f.Text(i), 10, 64)
-	f.Fail(err)
-	return n
-}
-
-// Fail sets Err to err, unless Err is already set.
-func (f *Fields) Fail(err error) {
-	if err != nil && f.Err == nil {
-		f.Err = fmt.Errorf("key %s is not stock of this service, set the stock again: %w", f.Key, err)
-	}
-}
-
-func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
-
-// MaxSettled is how many ids of a SKU a store remembers as absent. It is limited because any client may settle an id,
-// and each takes some 100 bytes for KeepOrders.
-const MaxSettled = 100_000
-
-var ErrTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, MaxSettled)

@@ -6,7 +6,6 @@ package repo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -72,44 +71,6 @@ func WaitEnded(ctx context.Context, doing string) error {
 		return fmt.Errorf("%s: %w: %w", doing, ctx.Err(), cause)
 	}
 	return fmt.Errorf("%s: %w", doing, ctx.Err())
-}
-
-func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
-
-// Encode returns v as JSON. It cannot fail for the types of this project, except for times after the year 9999.
-func Encode(v any) string {
-	text, _ := json.Marshal(v)
-	return string(text)
-}
-
-// CheckQuantity refuses a quantity that stock cannot have. The table in SQL has a CHECK, but Redis accepts any number.
-func CheckQuantity(field string, quantity int64) error {
-	if quantity < 0 || quantity > service.MaxStock {
-		return service.Invalid(field, "from-to", "least", 0, "most", service.MaxStock)
-	}
-	return nil
-}
-
-// CheckFence returns an error if fence is smaller than seen, the largest fence of the writes so far. A fence of 0
-// means none, and is not checked.
-func CheckFence(fence, seen uint64) error {
-	if fence != 0 && fence < seen {
-		return staleFence(seen)
-	}
-	return nil
-}
-
-// staleFence returns the error for a fence that is smaller than seen.
-func staleFence(seen any) error {
-	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
-}
-
-// CheckLimit refuses a page of less than one entry.
-func CheckLimit(limit int) error {
-	if limit < 1 {
-		return service.Invalid("limit", "least", "least", 1)
-	}
-	return nil
 }
 
 // Attempts is how often a transaction is run, at most, if InnoDB rolls it back to resolve a deadlock.

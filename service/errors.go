@@ -11,6 +11,8 @@ import (
 // Errors of a sale, besides those of package lock (a store that is down is lock.ErrDown too). Match with errors.Is
 // and errors.As.
 var (
+	// ErrInvalid: a field of the request is invalid. Nothing was done. It comes as an InvalidError.
+	ErrInvalid    = errors.New("invalid request")
 	ErrUnknownSKU = errors.New("unknown SKU")
 	// ErrSoldOut: too few units are left. It is a normal result, not a failure, and comes as a SoldOutError.
 	ErrSoldOut = errors.New("sold out")
@@ -61,6 +63,8 @@ func Invalid(field, reason string, values ...any) *InvalidError {
 }
 
 func (e *InvalidError) Error() string { return e.Field + " " + driver.Coded(e.Reason, e.Values) }
+
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // A SoldOutError has the number of units that are left: fewer than the request asked for.
 type SoldOutError struct{ Remaining int64 }

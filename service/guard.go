@@ -11,10 +11,6 @@ import (
 // GuardIdle is how long a stock must be unchanged before the guard of a strategy without exclusion ends.
 const GuardIdle = 10 * time.Second
 
-// LedgerGuard is the guard of a SKU that an earlier version sold by a ledger of orders. No strategy may sell it, and it
-// is not set again, which would lose the ledger.
-const LedgerGuard = "orders"
-
 // An idleStock is a stock whose guard has refused a request: since when it is known to have this tag. It is used to end
 // the guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale
 // with such a strategy would keep out all other strategies until a person sets the stock. The guard of any other

@@ -100,6 +100,7 @@ func TestWhereASegmentedSaleTakesItsUnits(t *testing.T) {
 		{"gathered, with the reserve", 1, rows(0, 1, 2), 4, 2, 1, 1, nil},
 		{"gathered from all", 0, rows(1, 1, 1), 3, 2, 0, 2, nil},
 		{"elsewhere, the next", 0, rows(1, 0, 1, 1), 1, 3, 0, 0, nil},
+		{"elsewhere, of an instance with more segments", 0, rows(0, 0, 0, 1), 1, 4, 0, 0, nil},
 		{"gathered from the fewest", 0, rows(0, 0, 2, 1, 3), 5, 2, 0, 2, nil},
 		{"sold out", 1, rows(1, 0, 1), 4, 0, 0, 0, ErrSoldOut},
 	} {

@@ -52,25 +52,24 @@ func InTransaction(ctx context.Context, store Shop, sale *Sale) error {
 	defer cancel(nil)
 	// Once the row is locked, the end of the wait no longer ends the transaction.
 	stopWaiting := context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })
-	var most *time.Timer
+	locked, stopBound := false, func() bool { return false }
 	enter := func() {
 		inTime := stopWaiting()
 		if inTime {
-			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
+			locked = true
+			stopBound = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) }).Stop
 		}
 	}
 	err := transactor.Transact(ctx, sale.SKU, sale.TryOnce, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
-	if most != nil {
-		most.Stop()
-	}
+	stopBound()
 	if err != nil {
 		sale.written = false
 		// The wait may have ended while the row was being locked. If COMMIT had been sent by then, the outcome is
 		// unknown.
-		if most == nil && wait.Err() != nil &&
+		if !locked && wait.Err() != nil &&
 			!errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, lock.ErrOverloaded) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
 		}

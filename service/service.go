@@ -174,7 +174,10 @@ func (s *Service) admit(req Request) (deduction, error) {
 	}
 	needs := append(make([]Dependency, 0, 8), strategy.Needs...)
 	needs = append(needs, store.Needs, store.Data)
-	d := deduction{req, strategy, store, stockKey{store.Store, req.SKU}, needs[len(strategy.Needs):], needs}
+	d := deduction{
+		Request: req, strategy: strategy, store: store, stock: stockKey{store.Store, req.SKU},
+		backing: needs[len(strategy.Needs):], needs: needs,
+	}
 	return d, s.admission.enter(req.Key, s.Waiting)
 }
 

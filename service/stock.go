@@ -7,8 +7,8 @@
 // limited by Config.Work. The other is the wait, which limits the queues for a lock, for a batch, and in front of the
 // store. It ends with the caller's, when a server that the request needs goes down, and when the request has waited
 // long enough. Nothing else limits time. A Seller gets the work, which carries a [Wait] as a value, because all three
-// queues lie below a Seller and a call of a store has only one ctx. Whoever waits makes the ctx of the wait, with
-// [Waiting]; a sale without a lock that finds no queue has none.
+// queues lie below a Seller and a call of a store has only one ctx. A function that waits makes the ctx of the wait
+// with [Waiting]; a sale without a lock that finds no queue makes none.
 package service
 
 import "time"

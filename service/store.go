@@ -42,6 +42,9 @@ type Store interface {
 // It writes the Key of an order in the same step as the order. So two requests with one key make one order, whatever
 // locks they hold.
 //
+// It does not check quantities and limits: package service has checked what a request asks for, and a seller computes
+// the rest.
+//
 // It can keep the stock of a SKU in segments. An Order with a Segment is about that segment: for Write and Swap, its
 // Read, Remaining, Version and Fence are those of the segment. Read, Set and Orders show the whole stock.
 type Shop interface {
@@ -54,9 +57,9 @@ type Shop interface {
 	// Deduct deducts, records the order, and returns it with the quantities read and written, in one step. It fails
 	// with a SoldOutError if too few units are left, and otherwise like Write. Prefer it where you can.
 	Deduct(ctx context.Context, o Order) (Order, error)
-	// Batch deducts each of the orders as Deduct does, one after the other, in one step. Each order has its own Read,
-	// Remaining and Version, or its own error. The results are in the order of the orders, which must have the same
-	// SKU. If one order asks for more than is left, later ones may still be written.
+	// Batch deducts each of the orders as Deduct does, one after the other, in one step. There is at least one, and all
+	// are of the whole stock of one SKU. Each order has its own Read, Remaining and Version, or its own error; the
+	// results are in the order of the orders. If one order asks for more than is left, later ones may still be written.
 	//
 	// An error concerns all orders: none was written, or with ErrOutcomeUnknown, all may have been.
 	Batch(ctx context.Context, orders []Order) ([]BatchResult, error)

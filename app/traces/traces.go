@@ -31,7 +31,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// A Config says who is traced, and what of a sale may leave the process. The rest is in the environment: OTEL_*.
+// A Config names the instance that makes the spans. All other settings are in the environment: OTEL_*.
 type Config struct {
 	Version, Instance string
 	SKU               bool // spans have the SKU

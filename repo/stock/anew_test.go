@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -14,9 +13,9 @@ import (
 func removeBooks(t *testing.T, s shop, sku service.SKU, all bool) {
 	t.Helper()
 	if r, is := s.(*stock.Redis); is {
-		keys := []string{repo.StockKey(sku)}
+		keys := []string{stockKey(sku)}
 		if all {
-			keys = append(keys, repo.OrdersKey(sku), repo.SettledKey(sku))
+			keys = append(keys, stockKey(sku)+":orders", stockKey(sku)+":settled")
 		}
 		if err := r.Client().Del(short(t), keys...).Err(); err != nil {
 			t.Fatal(err)
@@ -45,7 +44,7 @@ func overwrite(t *testing.T, s shop, sku service.SKU, segment int, quantity int6
 	}
 	var err error
 	if r, is := s.(*stock.Redis); is {
-		err = r.Client().HSet(short(t), repo.StockKey(sku), field, quantity).Err()
+		err = r.Client().HSet(short(t), stockKey(sku), field, quantity).Err()
 	} else {
 		err = s.(*stock.MySQL).On(short(t)).
 			Exec("UPDATE "+table+" SET quantity = ? WHERE sku = ?", quantity, string(sku)).Error
@@ -100,8 +99,8 @@ func clockBehind(t *testing.T, s shop, sku service.SKU) {
 	var err error
 	if r, is := s.(*stock.Redis); is {
 		err = errors.Join(
-			r.Client().HSet(short(t), repo.StockKey(sku), "epoch", late).Err(),
-			r.Client().LSet(short(t), repo.OrdersKey(sku), 0, late).Err())
+			r.Client().HSet(short(t), stockKey(sku), "epoch", late).Err(),
+			r.Client().LSet(short(t), stockKey(sku)+":orders", 0, late).Err())
 	} else {
 		err = s.(*stock.MySQL).On(short(t)).Exec("UPDATE stock SET epoch = ? WHERE sku = ?", late, string(sku)).Error
 	}

@@ -22,12 +22,6 @@ import (
 // If the server refuses the INSERT because of one order, for example because its id exists, Batch writes each order
 // in its own transaction, in the same sequence.
 func (m *MySQL) Batch(ctx context.Context, orders []service.Order) ([]service.BatchResult, error) {
-	if len(orders) == 0 {
-		return nil, nil
-	}
-	if err := checkBatch(orders); err != nil {
-		return nil, err
-	}
 	const doing = "deduct in a batch"
 	results, err := m.batch(ctx, doing, orders)
 	if !repo.OfOneOrder(err) {
@@ -86,7 +80,7 @@ func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error
 	if rows.Next() {
 		err = rows.Scan(&r.Quantity, &r.Version, &r.Epoch, &r.Fence, &r.Guard, &now)
 	} else if err = rows.Err(); err == nil {
-		err = repo.UnknownSKU(sku)
+		err = unknownSKU(sku)
 	}
 	return r, now, cmp.Or(err, rows.Close())
 }
@@ -98,9 +92,7 @@ func plan(
 ) (results []service.BatchResult, sold []service.Order) {
 	results, sold = make([]service.BatchResult, len(orders)), make([]service.Order, 0, len(orders))
 	for i, o := range orders {
-		o.Remaining = 0
-		err := cmp.Or(checkOrder(o), row.refusal(cmp.Or(o.Epoch, row.Epoch), o.Strategy),
-			repo.CheckFence(o.Fence, row.Fence))
+		err := cmp.Or(row.refusal(cmp.Or(o.Epoch, row.Epoch), o.Strategy), checkFence(o.Fence, row.Fence))
 		if err == nil && o.Quantity > row.Quantity {
 			err = &service.SoldOutError{Remaining: row.Quantity}
 		}

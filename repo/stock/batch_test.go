@@ -17,7 +17,6 @@ import (
 // batching are the clauses about Batch.
 var batching = []clause{
 	{"batch-as-one-by-one", "A batch is what its orders would be one after the other.", batchAsOneByOne},
-	{"batch-nothing", "An empty batch does nothing; one of several SKUs is refused.", batchNothing},
 	{"batch-poison", "A text that the store cannot hold, or a settled id, is refused alone.", batchPoison},
 	{"batch-many", "Batches and single sales at once never oversell, and no two share a version.", batchMany},
 	{"batch-long", "Versions and fences beyond 2^53, and batches beyond what Lua can unpack, are exact.", batchLong},
@@ -45,7 +44,6 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 	epochs, keys := map[service.SKU]uint64{}, map[service.SKU]service.Key{}
 	kinds := []func(o *service.Order){
 		func(*service.Order) {},
-		func(o *service.Order) { o.Quantity = 0 },
 		func(o *service.Order) { o.Quantity = 40 },
 		func(o *service.Order) { o.Fence = 5 },
 		func(o *service.Order) { o.Fence = 4 },
@@ -98,34 +96,6 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 			t.Errorf("batches of %d: %+v\nalone: %+v", size, one, other)
 		}
 	}
-}
-
-func batchNothing(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 10)
-	mustSet(t, s, sku+"-2", 10)
-	if results, err := s.Batch(short(t), nil); len(results) != 0 || err != nil {
-		t.Errorf("nothing: %v, %v", results, err)
-	}
-	refused(t, s, sku, errInvalid, func() error {
-		_, err := s.Batch(short(t), []service.Order{unread(sku, 1), unread(sku+"-2", 1)})
-		return invalid(err)
-	})
-	for _, r := range mustBatch(t, s, unread(sku, 0), unread(sku, service.MaxQuantity+1)) {
-		if invalid(r.Err) != errInvalid {
-			t.Errorf("no quantity: %v", r.Err)
-		}
-	}
-	_, err := s.Batch(short(t), []service.Order{unread(sku+"-3", 1), unread(sku+"-3", 1)})
-	if !errors.Is(err, service.ErrUnknownSKU) {
-		t.Errorf("unknown SKU: %v", err)
-	}
-	part := unread(sku, 1)
-	part.Segment = 1
-	refused(t, s, sku, errInvalid, func() error {
-		_, err := s.Batch(short(t), []service.Order{part})
-		return invalid(err)
-	})
-	balanced(t, s, sku, 0)
 }
 
 func batchPoison(t *testing.T, s shop, sku service.SKU) {

@@ -25,9 +25,6 @@ func (m *MySQL) Write(ctx context.Context, o service.Order) error { return m.wri
 
 // Write takes two round trips. It is blind, but loses no update if the caller has read in the same transaction.
 func (t *transaction) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
 	return t.do(ctx, "write order", func(tx *gorm.DB) error {
 		if err := sell(tx, o, anyVersion, ""); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	_ "embed" // the scripts
 
 	"example.com/stock/lock/driver/redisscript"
-	"example.com/stock/repo"
 	"example.com/stock/service"
 )
 
@@ -21,7 +20,7 @@ var raiseScript = redisscript.New(fenceLua + raiseLua)
 
 // Raise takes one round trip. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
-	_, err := r.Run(ctx, "raise fence", raiseScript, []string{repo.StockKey(sku)},
-		strategy, repo.Decimal(fence), segmentField(segment, ""))
+	_, err := r.run(ctx, "raise fence", raiseScript, []string{stockKey(sku)},
+		strategy, decimal(fence), segmentField(segment, ""))
 	return err
 }

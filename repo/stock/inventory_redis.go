@@ -30,9 +30,6 @@ var (
 func (r *Redis) Set(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
-	if err := repo.CheckQuantity("quantity", quantity); err != nil {
-		return service.Stock{}, err
-	}
 	const doing = "set stock"
 	var reply []any
 	for attempt := 1; ; attempt++ {
@@ -47,15 +44,15 @@ func (r *Redis) Set(
 			return service.Stock{}, err
 		}
 	}
-	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
+	f := fields{key: stockKey(sku), values: reply}
 	return service.Stock{
-		SKU: sku, Quantity: quantity, Initial: quantity, Version: f.Natural(1), Epoch: f.Natural(2),
-	}, f.Err
+		SKU: sku, Quantity: quantity, Initial: quantity, Version: f.natural(1), Epoch: f.natural(2),
+	}, f.err
 }
 
 // epoch returns the current epoch, 0 if there is none.
 func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
-	key := repo.StockKey(sku)
+	key := stockKey(sku)
 	text, err := repo.Ask(ctx, r.Redis, doing, key, func(c redis.UniversalClient) (string, error) {
 		return c.HGet(ctx, key, "epoch").Result()
 	})
@@ -65,8 +62,8 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 	case err != nil:
 		return 0, err
 	}
-	f := repo.Fields{Key: key, Values: []any{text}}
-	return f.Natural(0), f.Err
+	f := fields{key: key, values: []any{text}}
+	return f.natural(0), f.err
 }
 
 // neverThere makes set fail if any key of the SKU exists.
@@ -79,9 +76,9 @@ func (r *Redis) set(
 ) ([]any, error) {
 	keys, over := saleKeys(sku), ""
 	if epoch != 0 {
-		keys, over = append(keys, formerKey(sku, epoch)), repo.Decimal(epoch)
+		keys, over = append(keys, formerKey(sku, epoch)), decimal(epoch)
 	}
-	return r.Run(ctx, doing, setScript, keys,
+	return r.run(ctx, doing, setScript, keys,
 		quantity, over, int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch), only)
 }
 
@@ -96,24 +93,21 @@ func tags(list []string) string {
 // Orders takes one round trip. It fails with service.ErrStockReset if the epoch of the cursor has ended.
 func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
-	if err == nil {
-		err = repo.CheckLimit(limit)
-	}
 	if err != nil {
 		return nil, "", err
 	}
 	// One more order than limit shows whether there is a next page.
 	const doing = "read orders"
-	reply, err := r.Run(ctx, doing, ordersScript, []string{repo.StockKey(sku), repo.OrdersKey(sku)},
+	reply, err := r.run(ctx, doing, ordersScript, []string{stockKey(sku), ordersKey(sku)},
 		decimalOrAny(at.epoch), at.after+1, at.after+1+int64(limit))
 	if err != nil {
 		return nil, "", repo.Idempotent(ctx, doing, err)
 	}
-	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
-	at.epoch = f.Natural(1)
+	f := fields{key: stockKey(sku), values: reply}
+	at.epoch = f.natural(1)
 	list, _ := reply[2].([]any)
-	if f.Err != nil {
-		return nil, "", f.Err
+	if f.err != nil {
+		return nil, "", f.err
 	}
 	next := ""
 	if len(list) > limit {
@@ -124,7 +118,7 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	for i, item := range list {
 		text, _ := item.(string)
 		if page[i], err = decodeOrder(sku, text); err != nil {
-			return nil, "", fmt.Errorf("order %d in %s: %w", at.after+1+int64(i), repo.OrdersKey(sku), err)
+			return nil, "", fmt.Errorf("order %d in %s: %w", at.after+1+int64(i), ordersKey(sku), err)
 		}
 	}
 	return page, next, nil

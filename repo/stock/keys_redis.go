@@ -12,14 +12,14 @@ import (
 
 // orderKeyed returns the Redis key of the order that was written with an idempotency key.
 func orderKeyed(sku service.SKU, key service.Key) string {
-	return repo.StockKey(sku) + ":key:" + key.ID
+	return stockKey(sku) + ":key:" + key.ID
 }
 
 // Replay takes one round trip. Idempotency keys are kept for each SKU, so Replay does not notice that a key was used
 // for another SKU.
 func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
-	kept, err := repo.Ask(ctx, r.Redis, doing, repo.StockKey(sku), func(c redis.UniversalClient) (string, error) {
+	kept, err := repo.Ask(ctx, r.Redis, doing, stockKey(sku), func(c redis.UniversalClient) (string, error) {
 		return c.Get(ctx, orderKeyed(sku, key)).Result()
 	})
 	switch {

@@ -1,11 +1,11 @@
 package stock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
-	"example.com/stock/repo"
 	"example.com/stock/service"
 )
 
@@ -14,47 +14,9 @@ import (
 // epoch do not expire.
 const KeepOrders = 24 * time.Hour
 
-const (
-	// writeWithin is the age, by the clock of the store's server, up to which an order may be written. The rest of
-	// KeepOrders is a margin for differences between clocks and for writes under way.
-	writeWithin = KeepOrders / 2
-)
-
-// checkRefill refuses a refill that would create or lose units.
-func checkRefill(r service.Refill) error {
-	seen := map[int]bool{0: true, r.Into.Number: true}
-	for _, row := range r.From {
-		if row.Number < 0 || row.Version == 0 || seen[row.Number] {
-			return service.Invalid("segment", "segments")
-		}
-		seen[row.Number] = true
-	}
-	if r.Into.Number < 1 {
-		return service.Invalid("segment", "least", "least", 1)
-	}
-	return repo.CheckQuantity("reserve", r.Reserve)
-}
-
-// checkOrder refuses an order that would increase the stock or leave a negative quantity.
-func checkOrder(o service.Order) error {
-	if o.Quantity < 1 || o.Quantity > service.MaxQuantity {
-		return service.Invalid("quantity", "from-to", "least", 1, "most", service.MaxQuantity)
-	}
-	return repo.CheckQuantity("remaining", o.Remaining)
-}
-
-// checkBatch refuses a batch with several SKUs, or with segments. An error in a single order does not fail the batch.
-func checkBatch(orders []service.Order) error {
-	for _, o := range orders {
-		switch {
-		case o.SKU != orders[0].SKU:
-			return service.Invalid("sku", "batch-sku")
-		case o.Segment != 0:
-			return service.Invalid("segment", "batch-segment")
-		}
-	}
-	return nil
-}
+// writeWithin is the age, by the clock of the store's server, up to which an order may be written. The rest of
+// KeepOrders is a margin for differences between clocks and for writes under way.
+const writeWithin = KeepOrders / 2
 
 // madeAt returns the time at which an order was made, which is part of its id, a UUID of version 7.
 func madeAt(id string) (time.Time, error) {
@@ -74,4 +36,26 @@ func writtenBy(o service.Order) time.Time {
 		made = o.CreatedAt
 	}
 	return made.Add(writeWithin)
+}
+
+// maxSettled is how many ids of a SKU a store remembers as absent. It is limited because any client may settle an id,
+// and each takes some 100 bytes for KeepOrders.
+const maxSettled = 100_000
+
+var errTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, maxSettled)
+
+func unknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
+
+// checkFence returns an error if fence is smaller than seen, the largest fence of the writes so far. A fence of 0
+// means none, and is not checked.
+func checkFence(fence, seen uint64) error {
+	if fence != 0 && fence < seen {
+		return staleFence(seen)
+	}
+	return nil
+}
+
+// staleFence returns the error for a fence that is smaller than seen.
+func staleFence(seen any) error {
+	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
 }

@@ -91,6 +91,9 @@ var skus atomic.Int64
 // newSKU returns a SKU that no other test uses.
 func newSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", name, skus.Add(1))) }
 
+// stockKey returns the key of a SKU's stock in Redis.
+func stockKey(sku service.SKU) string { return "stock:{" + string(sku) + "}" }
+
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // order returns the order of a sale of one unit that has read stock.
@@ -187,17 +190,6 @@ func ways(s shop) map[string]func(context.Context, service.Order) error {
 		}
 	}
 	return all
-}
-
-// errInvalid stands for an InvalidError, which has no sentinel.
-var errInvalid = errors.New("InvalidError")
-
-// invalid returns errInvalid for an InvalidError, and other errors unchanged.
-func invalid(err error) error {
-	if e := new(service.InvalidError); errors.As(err, &e) {
-		return errInvalid
-	}
-	return err
 }
 
 // statementsRun waits until n statements that match the LIKE pattern are running.

@@ -35,15 +35,15 @@ func (r *Redis) Origin(ctx context.Context) (service.Origin, error) {
 	if values[0] == nil {
 		return service.Origin{}, nil
 	}
-	f := repo.Fields{Key: originKey, Values: values}
-	o := service.Origin{ID: f.Text(0), Generation: f.Natural(1), Lost: f.Text(2) == "1"}
-	return o, f.Err
+	f := fields{key: originKey, values: values}
+	o := service.Origin{ID: f.text(0), Generation: f.natural(1), Lost: f.text(2) == "1"}
+	return o, f.err
 }
 
 // Replace takes one round trip.
 func (r *Redis) Replace(ctx context.Context, was, is service.Origin) error {
 	return r.note(ctx, "record the origin", replaceOrigin,
-		was.ID, repo.Decimal(was.Generation), digit(was.Lost), is.ID, repo.Decimal(is.Generation), digit(is.Lost))
+		was.ID, decimal(was.Generation), digit(was.Lost), is.ID, decimal(is.Generation), digit(is.Lost))
 }
 
 // Seed takes one round trip, or three if the seeding is not recorded. The SKU and the origin may be in different slots,
@@ -52,9 +52,6 @@ func (r *Redis) Replace(ctx context.Context, was, is service.Origin) error {
 // ids, which remain even if somebody deletes the stock by hand.
 func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
-	if err := repo.CheckQuantity("quantity", quantity); err != nil {
-		return err
-	}
 	values, err := r.Client().HMGet(ctx, originKey, "id", "lost", "seeded:"+string(sku)).Result()
 	if err != nil {
 		return repo.RedisFault(ctx, doing, "", err)

@@ -3,6 +3,7 @@ package stock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -34,7 +34,7 @@ func TestRedisKeys(t *testing.T) {
 	if _, err := s.Deduct(ctx, order(service.Stock{SKU: sku})); err != nil {
 		t.Fatal(err)
 	}
-	former := "stock:{keys}:orders:" + repo.Decimal(o.Epoch)
+	former := "stock:{keys}:orders:" + fmt.Sprint(o.Epoch)
 	if got := c.TTL(ctx, former).Val(); got < stock.KeepOrders-time.Minute || got > stock.KeepOrders {
 		t.Errorf("the orders of the epoch that is over are kept for %v, want %v", got, stock.KeepOrders)
 	}

@@ -32,9 +32,6 @@ func (m *MySQL) Read(ctx context.Context, sku service.SKU) (stock service.Stock,
 func (m *MySQL) Swap(ctx context.Context, o service.Order) error { return m.write(ctx, o, sameVersion) }
 
 func (m *MySQL) write(ctx context.Context, o service.Order, version check) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
 	return m.InTwoPackets(ctx, "write order", func(tx *gorm.DB) (*repo.Statement, error) {
 		return inserting(o), sell(tx, o, version, repo.Begin)
 	})
@@ -45,22 +42,11 @@ func (m *MySQL) write(ctx context.Context, o service.Order, version check) error
 // It is a Batch of one order. A conditional UPDATE could deduct, but it would not return the quantity, version and
 // epoch before the sale, which the order records.
 func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
-	o.Remaining = 0
-	if err := checkOrder(o); err != nil {
+	results, err := m.batch(ctx, "deduct", []service.Order{o})
+	if err != nil {
 		return o, err
 	}
-	orders := []service.Order{o}
-	if err := checkBatch(orders); err != nil {
-		return o, err
-	}
-	results, err := m.batch(ctx, "deduct", orders)
-	switch {
-	case err != nil:
-		return o, err
-	case results[0].Err != nil:
-		return o, results[0].Err
-	}
-	return results[0].Order, nil
+	return results[0].Order, results[0].Err
 }
 
 // sell sends first and the UPDATE of Write and Swap, and returns the reason if no row meets the conditions. The row of
@@ -155,7 +141,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, wanted check) error {
 		}
 		version, quantity, fence = part.Version, part.Quantity, part.Fence
 	}
-	stale := repo.CheckFence(o.Fence, fence)
+	stale := checkFence(o.Fence, fence)
 	switch {
 	case o.Segment != 0 && version == 0:
 		return service.ErrConflict
@@ -189,7 +175,7 @@ func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err er
 	}
 	err = query.Row().Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = repo.UnknownSKU(sku)
+		err = unknownSKU(sku)
 	}
 	return r, err
 }

@@ -14,13 +14,18 @@ import (
 	"example.com/stock/service"
 )
 
+// The keys of a SKU's stock, of its orders, and of the ids that were settled as absent.
+func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
+func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
+func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
+
 // formerKey returns the key of the orders of an ended epoch.
 func formerKey(sku service.SKU, epoch uint64) string {
-	return repo.OrdersKey(sku) + ":" + repo.Decimal(epoch)
+	return ordersKey(sku) + ":" + decimal(epoch)
 }
 
 func saleKeys(sku service.SKU) []string {
-	return []string{repo.StockKey(sku), repo.OrdersKey(sku), repo.SettledKey(sku)}
+	return []string{stockKey(sku), ordersKey(sku), settledKey(sku)}
 }
 
 func keyedSaleKeys(o service.Order) []string {
@@ -33,7 +38,7 @@ func keyedSaleKeys(o service.Order) []string {
 
 // Read takes one round trip.
 func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	key := repo.StockKey(sku)
+	key := stockKey(sku)
 	values, err := repo.Ask(ctx, r.Redis, "read stock", key, func(c redis.UniversalClient) ([]any, error) {
 		return c.HMGet(ctx, key, stockFields...).Result()
 	})
@@ -41,11 +46,11 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 	case err != nil:
 		return service.Stock{}, err
 	case values[4] == nil:
-		return service.Stock{}, repo.UnknownSKU(sku)
+		return service.Stock{}, unknownSKU(sku)
 	}
-	f := repo.Fields{Key: key, Values: values}
-	stock := f.Stock(sku)
-	return stock, f.Err
+	f := fields{key: key, values: values}
+	stock := f.stock(sku)
+	return stock, f.err
 }
 
 // stockFields are the fields of the hash that belong to the whole stock, not to a segment.
@@ -55,10 +60,7 @@ var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "f
 func (r *Redis) Swap(ctx context.Context, o service.Order) error { return r.write(ctx, o, sameVersion) }
 
 func (r *Redis) write(ctx context.Context, o service.Order, version check) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
+	_, err := r.run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
 	return err
 }
 
@@ -66,10 +68,10 @@ func (r *Redis) write(ctx context.Context, o service.Order, version check) error
 func writeArgs(o service.Order, wanted check) []any {
 	version := "" // any
 	if wanted == sameVersion {
-		version = repo.Decimal(o.Version)
+		version = decimal(o.Version)
 	}
 	return []any{
-		repo.Decimal(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+		decimal(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
 		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint,
 		service.KeepKeys.Milliseconds(), o.Read,
 	}
@@ -77,20 +79,16 @@ func writeArgs(o service.Order, wanted check) []any {
 
 // Deduct takes one round trip. An o.Epoch of 0 stands for the current epoch.
 func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
-	o.Remaining = 0
-	if err := checkOrder(o); err != nil {
-		return o, err
-	}
 	const doing = "deduct"
-	reply, err := r.Run(ctx, doing, deductScript, keyedSaleKeys(o),
-		decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+	reply, err := r.run(ctx, doing, deductScript, keyedSaleKeys(o),
+		decimalOrAny(o.Epoch), o.Strategy, decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
 		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, service.KeepKeys.Milliseconds())
 	if err != nil {
 		return o, err
 	}
-	f := repo.Fields{Key: repo.StockKey(o.SKU), Values: reply}
-	o.Read, o.Remaining, o.Version, o.Epoch = f.Integer(1), f.Integer(2), f.Natural(3), f.Natural(4)
-	return o, f.Err
+	f := fields{key: stockKey(o.SKU), values: reply}
+	o.Read, o.Remaining, o.Version, o.Epoch = f.integer(1), f.integer(2), f.natural(3), f.natural(4)
+	return o, f.err
 }
 
 //go:embed refuse.lua
@@ -137,11 +135,17 @@ func requestOf(o service.Order) redisRequest {
 }
 
 func encodeOrder(o service.Order) string {
-	return repo.Encode(redisOrder{redisResult{o.Read, o.Remaining, o.Version, o.Epoch}, requestOf(o)})
+	return encode(redisOrder{redisResult{o.Read, o.Remaining, o.Version, o.Epoch}, requestOf(o)})
+}
+
+// encode returns v as JSON. It cannot fail for the types of this project, except for times after the year 9999.
+func encode(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
 }
 
 // encodeOrderTail encodes o without the opening brace and without the fields that Deduct computes.
-func encodeOrderTail(o service.Order) string { return repo.Encode(requestOf(o))[1:] }
+func encodeOrderTail(o service.Order) string { return encode(requestOf(o))[1:] }
 
 func decodeOrder(sku service.SKU, text string) (service.Order, error) {
 	var o redisOrder

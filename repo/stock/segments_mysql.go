@@ -72,7 +72,7 @@ func selectSegments(db *gorm.DB, sku service.SKU) (service.Segments, error) {
 	case err != nil:
 		return service.Segments{}, err
 	case len(rows) == 0 || rows[0].Part.Segment != 0:
-		return service.Segments{}, repo.UnknownSKU(sku)
+		return service.Segments{}, unknownSKU(sku)
 	}
 	first := rows[0].Part
 	whole := stockRow{
@@ -97,9 +97,6 @@ func selectSegments(db *gorm.DB, sku service.SKU) (service.Segments, error) {
 // Refill takes four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for
 // each segment that gives units.
 func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
-	if err := checkRefill(g); err != nil {
-		return err
-	}
 	const doing = "refill segment"
 	err := m.Transaction(ctx, doing, func(tx *gorm.DB) error { return refill(tx, g) })
 	return repo.Idempotent(ctx, doing, err)

@@ -32,7 +32,7 @@ func segmentField(segment int, field string) string {
 
 // Segments takes one round trip.
 func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
-	key := repo.StockKey(sku)
+	key := stockKey(sku)
 	hash, err := repo.Ask(ctx, r.Redis, "read segments", key, func(c redis.UniversalClient) (map[string]string, error) {
 		return c.HGetAll(ctx, key).Result()
 	})
@@ -40,13 +40,13 @@ func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments
 	case err != nil:
 		return service.Segments{}, err
 	case hash["epoch"] == "":
-		return service.Segments{}, repo.UnknownSKU(sku)
+		return service.Segments{}, unknownSKU(sku)
 	}
-	f := repo.Fields{Key: key}
+	f := fields{key: key}
 	for _, name := range stockFields {
-		f.Values = append(f.Values, hash[name])
+		f.values = append(f.values, hash[name])
 	}
-	all := service.Segments{Stock: f.Stock(sku)}
+	all := service.Segments{Stock: f.stock(sku)}
 	all.Reserve = all.Quantity
 	for name := range hash {
 		number, ok := strings.CutSuffix(name, ".quantity")
@@ -54,38 +54,35 @@ func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments
 			continue
 		}
 		n, err := strconv.Atoi(number)
-		f.Fail(err)
+		f.fail(err)
 		row := segmentOf(&f, n, hash)
 		all.Rows = append(all.Rows, row)
 		all.Reserve -= row.Quantity
 	}
 	slices.SortFunc(all.Rows, func(a, b service.Segment) int { return cmp.Compare(a.Number, b.Number) })
-	return all, f.Err
+	return all, f.err
 }
 
 // segmentOf returns segment n of the hash.
-func segmentOf(f *repo.Fields, n int, hash map[string]string) service.Segment {
-	own := repo.Fields{Key: f.Key, Values: []any{
+func segmentOf(f *fields, n int, hash map[string]string) service.Segment {
+	own := fields{key: f.key, values: []any{
 		hash[segmentField(n, "quantity")], hash[segmentField(n, "version")], hash[segmentField(n, "fence")],
 	}}
-	row := service.Segment{Number: n, Quantity: own.Integer(0), Version: own.Natural(1), Fence: own.Natural(2)}
-	f.Fail(own.Err)
+	row := service.Segment{Number: n, Quantity: own.integer(0), Version: own.natural(1), Fence: own.natural(2)}
+	f.fail(own.err)
 	return row
 }
 
 // Refill takes one round trip.
 func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
-	if err := checkRefill(f); err != nil {
-		return err
-	}
 	args := []any{
-		repo.Decimal(f.Epoch), f.Strategy, f.Reserve, segmentField(f.Into.Number, ""),
-		repo.Decimal(f.Into.Version), f.Into.Quantity,
+		decimal(f.Epoch), f.Strategy, f.Reserve, segmentField(f.Into.Number, ""),
+		decimal(f.Into.Version), f.Into.Quantity,
 	}
 	for _, row := range f.From {
-		args = append(args, segmentField(row.Number, ""), repo.Decimal(row.Version), row.Quantity)
+		args = append(args, segmentField(row.Number, ""), decimal(row.Version), row.Quantity)
 	}
 	const doing = "refill segment"
-	_, err := r.Run(ctx, doing, refillScript, []string{repo.StockKey(f.SKU)}, args...)
+	_, err := r.run(ctx, doing, refillScript, []string{stockKey(f.SKU)}, args...)
 	return repo.Idempotent(ctx, doing, err)
 }

@@ -154,14 +154,6 @@ func refillRefused(t *testing.T, s shop, sku service.SKU) {
 	if after := parts(t, s, sku); !slices.Equal(after.Rows, now.Rows) {
 		t.Errorf("refusals changed %+v to %+v", now.Rows, after.Rows)
 	}
-	for _, g := range []service.Refill{
-		refillOf(now, 1, 0, 1), refillOf(now, 1, 0, 2, 2), refillOf(now, 0, 1), refillOf(now, -1, 1),
-		refillOf(now, 1, -1), refillOf(now, 1, 0, 5), refillOf(now, 1, 0, 0),
-	} {
-		if err := s.Refill(short(t), g); invalid(err) != errInvalid {
-			t.Errorf("%+v: %v, want an InvalidError", g, err)
-		}
-	}
 	nothing := service.Refill{SKU: "nothing", Epoch: 1, Into: service.Segment{Number: 1}}
 	if err := s.Refill(short(t), nothing); !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("a refill for nothing: %v", err)

@@ -12,11 +12,6 @@ end
 if ARGV[6] ~= '' and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
   return {'reset'}
 end
--- Do not set stock that a ledger guards: a new epoch would lose the ledger.
-local guard = redis.call('HGET', KEYS[1], 'guard')
-if guard == 'orders' then
-  return {'guarded', guard}
-end
 if ARGV[4] ~= '' or ARGV[5] ~= '' then
   local s = redis.call('HMGET', KEYS[1], 'version', 'quantity')
   local tag = over ~= '' and over .. '-' .. s[1] .. '-' .. s[2]

@@ -89,8 +89,8 @@ func insertTombstone(db *gorm.DB, sku service.SKU, id string, made time.Time) er
 			return err
 		case old:
 			return service.ErrTooOld
-		case there >= repo.MaxSettled:
-			return repo.ErrTooManySettled
+		case there >= maxSettled:
+			return errTooManySettled
 		}
 		_, err = repo.Send(tx, fmt.Sprintf("SET @lock_wait = @@innodb_lock_wait_timeout,"+
 			" SESSION innodb_lock_wait_timeout = %d", settleLockWait))

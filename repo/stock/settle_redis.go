@@ -42,15 +42,15 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 	if err != nil {
 		return service.Order{}, false, err
 	}
-	reply, err := r.Run(ctx, doing, settleScript, []string{repo.StockKey(sku), repo.SettledKey(sku)},
-		id, made.Add(writeWithin).UnixMilli(), KeepOrders.Milliseconds(), repo.MaxSettled)
+	reply, err := r.run(ctx, doing, settleScript, []string{stockKey(sku), settledKey(sku)},
+		id, made.Add(writeWithin).UnixMilli(), KeepOrders.Milliseconds(), maxSettled)
 	if err != nil {
 		return service.Order{}, false, repo.Idempotent(ctx, doing, err)
 	}
-	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
-	epoch, former, late := f.Natural(1), f.Natural(2), f.Text(3) == "late"
-	if f.Err != nil {
-		return service.Order{}, false, f.Err
+	f := fields{key: stockKey(sku), values: reply}
+	epoch, former, late := f.natural(1), f.natural(2), f.text(3) == "late"
+	if f.err != nil {
+		return service.Order{}, false, f.err
 	}
 	order, found, err := r.find(ctx, sku, epoch, former, id)
 	if err == nil && !found && late {
@@ -64,7 +64,7 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 func (r *Redis) find(
 	ctx context.Context, sku service.SKU, epoch, former uint64, id string,
 ) (service.Order, bool, error) {
-	order, _, err := r.findIn(ctx, sku, repo.OrdersKey(sku), epoch, id)
+	order, _, err := r.findIn(ctx, sku, ordersKey(sku), epoch, id)
 	if errors.Is(err, service.ErrStockReset) {
 		order, _, err = r.findIn(ctx, sku, formerKey(sku, epoch), epoch, id)
 	}
@@ -86,15 +86,15 @@ func (r *Redis) findIn(
 	// Quotes in the values of an order are escaped, so part can match only the id.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {
-		reply, err := r.Run(ctx, "find order", findScript, []string{key}, repo.Decimal(epoch), part, last, findPage)
+		reply, err := r.run(ctx, "find order", findScript, []string{key}, decimal(epoch), part, last, findPage)
 		if err != nil {
 			return service.Order{}, 0, err
 		}
-		f := repo.Fields{Key: key, Values: reply}
-		text := f.Text(1)
-		last, former = f.Text(2), f.Natural(3)
-		if f.Err != nil {
-			return service.Order{}, 0, f.Err
+		f := fields{key: key, values: reply}
+		text := f.text(1)
+		last, former = f.text(2), f.natural(3)
+		if f.err != nil {
+			return service.Order{}, 0, f.err
 		}
 		if text != "" {
 			order, err = decodeOrder(sku, text)

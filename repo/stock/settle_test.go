@@ -160,7 +160,7 @@ func settleUnknown(t *testing.T, s shop, sku service.SKU) {
 	for _, wrong := range []string{
 		"", "x", uuid.NewString(), "{" + id + "}", "urn:uuid:" + id, id[:35], "0190B2F4-0000-7000-8000-00000000000A",
 	} {
-		if _, _, err := s.Settle(short(t), sku, wrong); invalid(err) != errInvalid {
+		if _, _, err := s.Settle(short(t), sku, wrong); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("id %q: %v, want an InvalidError", wrong, err)
 		}
 	}

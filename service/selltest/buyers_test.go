@@ -25,7 +25,7 @@ type purchase struct {
 }
 
 // buyAtOnce lets all buyers buy at once, and returns what happened.
-func buyAtOnce(t *testing.T, instances []*scene, buyers []buyer, change ...func(*service.Request)) []purchase {
+func buyAtOnce(t *testing.T, instances []*scene, buyers []buyer) []purchase {
 	t.Helper()
 	var mu sync.Mutex
 	var all []purchase
@@ -34,11 +34,7 @@ func buyAtOnce(t *testing.T, instances []*scene, buyers []buyer, change ...func(
 		done.Go(func() {
 			for refused := false; !refused; {
 				b := purchase{quantity: who.quantity, asked: time.Now(), left: -1}
-				r, err := instances[who.instance].sell(
-					t.Context(),
-					append(
-						[]func(*service.Request){func(r *service.Request) { r.Quantity = who.quantity }},
-						change...)...)
+				r, err := instances[who.instance].sell(t.Context(), quantity(who.quantity))
 				b.got, b.receipt = time.Now(), r
 				var told *service.SoldOutError
 				switch {

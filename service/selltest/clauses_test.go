@@ -117,7 +117,7 @@ func openRig(t *testing.T, dsn string) *rig {
 	}
 	ctx := context.WithoutCancel(t.Context())
 	r.remove = map[string]func(service.SKU) error{
-		strategy.Redis: func(sku service.SKU) error { return client.Del(ctx, repo.StockKey(sku)).Err() },
+		strategy.Redis: func(sku service.SKU) error { return client.Del(ctx, "stock:{"+string(sku)+"}").Err() },
 		strategy.MySQL: func(sku service.SKU) error {
 			return db.WithContext(ctx).Exec("DELETE FROM stock WHERE sku = ?", string(sku)).Error
 		},

@@ -34,7 +34,7 @@ func redlock() Strategy {
 				Quarantine:  s.RedlockQuarantine,
 			})
 			if err != nil {
-				panic(err) // whoever has a setting for the masters checks them
+				panic(err) // the setting redlock.urls was checked when it was read
 			}
 			return l
 		},
