@@ -273,7 +273,6 @@ type runView struct {
 	TimelineNotes, StockNotes []string
 	Outcomes                  []outcomeRow
 	Shares                    []shareRow
-	Fair                      loadtest.Fairness
 	Command, Summary          string
 	Failures                  []words.Text
 	IDs                       []string // order ids that are shown as #1, #2 and so on
@@ -304,7 +303,6 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits) *runView 
 		V:       &r.Verdict,
 		Command: r.Command,
 		Summary: r.Strategy.Summary,
-		Fair:    loadtest.FairnessOf(r),
 
 		Commands: say.said(commands(r)),
 	}
