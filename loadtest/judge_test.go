@@ -330,8 +330,11 @@ func TestWhatAFaultIsCalled(t *testing.T) {
 			}
 		}, "answered last: o12, o11, o10, o9, o8", "7 units oversold"},
 		{"a unit lost", func(t *tape) { t.next(1); t.account.After.Quantity++ }, "1 unit lost: ", "1 unit lost"},
-		{"a unit gone", func(t *tape) { t.next(1); t.account.After.Quantity-- }, "1 unit vanished: ", "1 unit vanished"},
-		{"a fence", func(t *tape) { t.next(1).Fence = 2; t.next(1).Fence = 1 }, "order o2 with fence 1", "1 fence went"},
+		{"a unit gone", func(t *tape) { t.next(1); t.account.After.Quantity-- }, "1 unit vanished", "1 unit vanished"},
+		{"a fence", func(t *tape) {
+			t.next(1).Fence = 2
+			t.next(1).Fence = 1
+		}, "order o2 with fence 1", "1 fence went backwards"},
 		{"a refusal", func(t *tape) {
 			at(t.answer(loadtest.SoldOut, 1), 0, 1)
 			at(t.next(1), 2, 3)
