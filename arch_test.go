@@ -113,7 +113,6 @@ var thirdParty = map[string]struct{ packages, why string }{
 		"app checks DSNs, server asks whether a server is up, lab shows the code that people write",
 	},
 	"rsc.io/qr":                         {"lab/class", "only students scan an address"},
-	"gonum.org/v1/plot":                 {"loadtest/report", "pictures are the report's business"},
 	"github.com/anishathalye/porcupine": {"", "only tests search for an order of requests"},
 	"github.com/XSAM/otelsql":           {"app/traces orders/...", "it makes spans"},
 	"go.opentelemetry.io/": {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -73,15 +74,26 @@ func accounts(ctx context.Context, inv Inventory, before []Stock, store string, 
 // comeback is how long reads of the final state are retried while a server is down, for all SKUs together.
 const comeback = 5 * time.Second
 
-// account calls lookOnce, and retries until the given time while a server is down, because a restarted server is not up
-// for all instances at once. Without the orders, a sale by another client would look like a lost unit.
-func account(ctx context.Context, inv Inventory, before Stock, store string, unsure bool, until time.Time) Account {
+// account calls lookOnce while a server is down, until the given time. Without the orders, a sale by another client
+// would look like a lost unit.
+func account(
+	ctx context.Context, inv Inventory, before Stock, store string, unsure bool, until time.Time,
+) (a Account) {
+	whileRefused(ctx, until, func() (err error) {
+		a, err = lookOnce(ctx, inv, before, store, unsure)
+		return err
+	}, "backend_down")
+	return a
+}
+
+// whileRefused calls try while it is refused with one of these problems, until the given time, because a restarted
+// server is not up for all instances at once.
+func whileRefused(ctx context.Context, until time.Time, try func() error, problems ...string) {
 	for {
-		a, err := lookOnce(ctx, inv, before, store, unsure)
 		var problem *Problem
-		down := errors.As(err, &problem) && problem.Name() == "backend_down"
-		if !down || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
-			return a
+		later := errors.As(try(), &problem) && slices.Contains(problems, problem.Name())
+		if !later || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
+			return
 		}
 	}
 }
@@ -151,21 +163,12 @@ func settleUnknown(ctx context.Context, c Target, store string, records []Record
 	for i := range records {
 		if r := &records[i]; r.Outcome == Unknown && r.Problem == "outcome_unknown" && r.OrderID != "" {
 			all.Go(func() error {
-				settle(ctx, s, store, r, until)
+				whileRefused(ctx, until, func() error {
+					return s.Settle(ctx, store, r.SKU, r.OrderID)
+				}, "backend_down", "undecided")
 				return nil
 			})
 		}
 	}
 	_ = all.Wait()
-}
-
-func settle(ctx context.Context, s settler, store string, r *Record, until time.Time) {
-	for {
-		err := s.Settle(ctx, store, r.SKU, r.OrderID)
-		var problem *Problem
-		later := errors.As(err, &problem) && (problem.Name() == "backend_down" || problem.Name() == "undecided")
-		if !later || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
-			return
-		}
-	}
 }

@@ -64,12 +64,12 @@ func TestHowEvenlyWorkersAreServed(t *testing.T) {
 		{Worker: 3, Quantity: 2, Reply: Reply{Receipt: &Receipt{WaitedMS: 5}}},
 	}
 	for rate, want := range map[Rate]float64{{}: 16.0 / 24, {1, 1}: 0} {
-		f := FairnessOf(&Result{Plan: Plan{Rate: rate}, Records: records})
+		f := fairnessOf(&Result{Plan: Plan{Rate: rate}, Records: records})
 		if f.Jain != want || f.LongestWaitMS != 7 {
 			t.Errorf("rate %v: %+v, want %v and 7", rate, f, want)
 		}
 	}
-	if f := FairnessOf(&Result{Records: records[1:2]}); f != (Fairness{}) {
+	if f := fairnessOf(&Result{Records: records[1:2]}); f != (Fairness{}) {
 		t.Errorf("nothing was sold: %+v", f)
 	}
 }

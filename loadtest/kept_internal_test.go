@@ -134,22 +134,6 @@ func TestDifferentTextsAreKeptWithinBounds(t *testing.T) {
 	}
 }
 
-// A text within the bound is kept whole, one beyond it is cut between two characters.
-func TestClip(t *testing.T) {
-	t.Parallel()
-	for n := maxText - 5; n <= maxText; n++ {
-		if text := strings.Repeat("x", n); Clip(text) != text {
-			t.Errorf("%d bytes are cut", n)
-		}
-		text := strings.Repeat("x", n) + "é" + strings.Repeat("é", maxText)
-		got := Clip(text)
-		said := fmt.Sprintf("... (%d bytes)", len(text))
-		if len(got) > maxText || !utf8.ValidString(got) || !strings.HasSuffix(got, said) || Clip(got) != got {
-			t.Errorf("%d bytes became %d: %q", len(text), len(got), got)
-		}
-	}
-}
-
 // The evidence of a service is bounded, too: what it says of the stock, and the list of its orders.
 func TestEvidenceIsKeptWithinBounds(t *testing.T) {
 	t.Parallel()

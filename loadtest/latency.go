@@ -174,8 +174,8 @@ type Fairness struct {
 	LongestWaitMS float64 `json:"longest_wait_ms"`
 }
 
-// FairnessOf computes the fairness of r.
-func FairnessOf(r *Result) Fairness {
+// fairnessOf computes the fairness of r.
+func fairnessOf(r *Result) Fairness {
 	var f Fairness
 	got := make(map[int]float64)
 	for i := range r.Records {

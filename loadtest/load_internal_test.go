@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // dues returns the times at which the requests of p are due.
@@ -120,36 +118,6 @@ func TestMix(t *testing.T) {
 			t.Errorf("%s: the same seed must give the same, another one others", skew)
 		}
 	}
-}
-
-// A slot is held by one request at a time, and is reused before a new one is taken.
-func TestSlots(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.IntRange(1, 9).Draw(t, "size")
-		l, held := newSlots(size), []int{}
-		most := 0
-		for range rapid.IntRange(0, 50).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "take") {
-				slot, ok := l.take()
-				if ok != (len(held) < size) || ok && (slot < 1 || slices.Contains(held, slot)) {
-					t.Fatalf("slot %d, %v with %v held of %d", slot, ok, held, size)
-				}
-				if ok {
-					held = append(held, slot)
-				}
-			} else if len(held) > 0 {
-				at := rapid.IntRange(0, len(held)-1).Draw(t, "give")
-				l.give(held[at])
-				held = slices.Delete(held, at, at+1)
-			}
-			most = max(most, len(held))
-			for _, slot := range held {
-				if slot > most {
-					t.Fatalf("slot %d, though only %d were held at a time", slot, most)
-				}
-			}
-		}
-	})
 }
 
 // Values that the parsers of the command line accept can be written, and read as the same. A plan with them is either

@@ -219,7 +219,7 @@ func (r *Result) judge() {
 	slices.SortStableFunc(r.Records, bySeq)
 	r.Verdict = Judge(r.evidence())
 	r.Latency = Measure(r.Records)
-	r.Fairness = FairnessOf(r)
+	r.Fairness = fairnessOf(r)
 	r.aftermath()
 	r.Warnings = r.warnings()
 }

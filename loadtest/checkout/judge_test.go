@@ -344,6 +344,11 @@ func TestCheatingShops(t *testing.T) {
 			if r.Verdict.Finding != loadtest.Broken || r.Verdict.Check(check).Failed == 0 {
 				t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
 			}
+			for _, c := range r.Verdict.Checks { // all failures are counted, and the first three kept
+				if len(c.Examples) != min(c.Failed, 3) {
+					t.Errorf("%s: %d failures with %d examples", c.Name, c.Failed, len(c.Examples))
+				}
+			}
 		})
 	}
 }

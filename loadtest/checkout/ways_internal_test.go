@@ -67,13 +67,3 @@ func TestWhatARefusalMeans(t *testing.T) {
 		}
 	}
 }
-
-func TestSharesAreOfAHundred(t *testing.T) {
-	sum := 0
-	for _, w := range ways() {
-		sum += w.share
-	}
-	if sum != 100 {
-		t.Errorf("the shares of all ways are %d percent", sum)
-	}
-}

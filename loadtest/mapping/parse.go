@@ -187,6 +187,11 @@ func (t *table) sub(key string, need bool) *table {
 	if n == nil {
 		return nil
 	}
+	return t.under(key, n)
+}
+
+// under returns the table that n is, under key, or nil. Its templates have the variables of t.
+func (t *table) under(key string, n *yaml.Node) *table {
 	of := t.table(t.field(key), n)
 	if of != nil {
 		of.known = t.known

@@ -68,11 +68,10 @@ func (t *table) auth() (list []header, given bool) {
 		}
 		return nil, true
 	}
-	of := t.table(t.field("auth"), n)
+	of := t.under("auth", n)
 	if of == nil {
 		return nil, true
 	}
-	of.known = t.known
 	before := len(t.found)
 	if bearer := of.template("bearer", optional); len(bearer) > 0 {
 		of.sendable("bearer", bearer)

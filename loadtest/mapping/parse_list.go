@@ -54,11 +54,10 @@ func (t *table) paging() (p paging) {
 		}
 		return p
 	}
-	of := t.table(t.field("next"), n)
+	of := t.under("next", n)
 	if of == nil {
 		return p
 	}
-	of.known = t.known
 	var given []string
 	for _, form := range []pagingForm{byCursor, byLink, byPages, byTotal} {
 		text := of.text(string(form), optional)

@@ -36,8 +36,7 @@ func (t *table) rules(key string) (list rules) {
 	}
 	before := len(t.found)
 	for _, n := range nodes {
-		if of := t.table(t.field(key), n); of != nil {
-			of.known = t.known
+		if of := t.under(key, n); of != nil {
 			list = append(list, of.rule(key == "busy"))
 		}
 	}

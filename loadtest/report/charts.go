@@ -2,128 +2,190 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
-	"slices"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
-	"example.com/stock/internal/words"
 )
 
 // places is the number of places along the time axis that can be distinguished.
 const places = 500
 
-func points(line []moment) plotter.XYs {
-	xy := make(plotter.XYs, len(line))
-	for i, m := range line {
-		xy[i].X, xy[i].Y = m.ms, m.units
-	}
-	return xy
-}
+// The data of a chart are drawn in a frame of this width, which the browser stretches to that of the page.
+const frameWidth = 1000
 
-// A frame holds the axes that several charts of stock share.
+// A frame holds the axes of a chart, which several charts may share.
 type frame struct{ end, least, most float64 }
 
-// hold makes room for c.
-func (f *frame) hold(c *course) {
-	for _, line := range [][]moment{c.truth, c.written, c.read} {
+func newFrame() frame { return frame{least: math.Inf(1), most: math.Inf(-1)} }
+
+// hold makes room for lines.
+func (f *frame) hold(lines ...[]moment) {
+	for _, line := range lines {
 		for _, m := range line {
 			f.end, f.least, f.most = max(f.end, m.ms), min(f.least, m.units), max(f.most, m.units)
 		}
 	}
 }
 
-// stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
-// true stock must have a point. axes may be nil.
-func stockChart(v voice, c *course, size float64, axes *frame) *chart {
-	p := newChart(size)
-	truth, written, read := thin(c.truth), thin(c.written), thin(c.read)
-	if len(written) > 0 && c.gaps() {
-		p.fill(written, truth, inkGap, v.say("chart.gap"))
+// A chart shows figures over the time of a run. Places along the time axis are percentages, as in the picture of the
+// lanes, so that the browser stretches lines but no text.
+type chart struct {
+	frame
+	unit     string // of the Y axis
+	caption  string // for readers who cannot see it
+	height   int
+	layers   []layer
+	commands []float64 // starts of the commands of the run, in milliseconds
+	hints    []hint
+}
+
+// A layer is a line that keeps its height until the next point, the area between two of them, or dots. The style sheet
+// has the looks of each.
+type layer struct {
+	look  string // its class
+	name  string // in the legend
+	line  []moment
+	below []moment // the other side of an area
+	dots  bool
+}
+
+// A hint is a text for a range of the time axis. The page shows it under the pointer.
+type hint struct {
+	from, to float64 // in milliseconds
+	text     string
+}
+
+func (c *chart) addLine(look, name string, line []moment) {
+	c.layers = append(c.layers, layer{look: look, name: name, line: line})
+}
+
+// draw returns the chart as elements for a page: the legend, and beside each other the Y axis and the data.
+func (c *chart) draw(v voice) template.HTML {
+	if c.most <= c.least {
+		c.most = c.least + 1
 	}
-	grid := plotter.NewGrid()
-	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), draw.LineStyle{}
-	p.Add(grid)
-	p.step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
-	if len(read) > 0 {
-		if dots, err := plotter.NewScatter(points(read)); err == nil {
-			dots.GlyphStyle = draw.GlyphStyle{Color: inkRead, Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
-			p.Add(dots)
-			p.explain(v.say("chart.read"), dots)
+	c.most += (c.most - c.least) * 0.04
+	var axis, data, lines strings.Builder
+	for _, tick := range ticks(c.least, c.most, 5) {
+		fmt.Fprintf(&axis, `<text x="50" y="%.1f">%s</text>`, c.y(tick)+4, thousands(int64(math.Round(tick))))
+		fmt.Fprintf(&data, `<line class="tick" x2="100%%" y1="%.1f" y2="%.1[1]f"/>`, c.y(tick))
+	}
+	for _, tick := range ticks(0, c.end, 6) {
+		fmt.Fprintf(&data, `<text class="ms" x="%s" y="%d">%s</text>`, c.x(tick), c.height+15, axisLabel(tick, c.end))
+	}
+	for i := range c.layers {
+		c.layer(&data, &lines, &c.layers[i])
+	}
+	if c.least < 0 {
+		fmt.Fprintf(&data, `<line class="zero" x2="100%%" y1="%.1f" y2="%.1[1]f"/>`, c.y(0))
+	}
+	for _, ms := range c.commands {
+		fmt.Fprintf(&data, `<line class="command" x1="%s" x2="%[1]s" y2="%d"/>`, c.x(ms), c.height)
+	}
+	fmt.Fprintf(&data, `<svg width="100%%" height="%d" viewBox="0 0 %d %[1]d" preserveAspectRatio="none">%[3]s</svg>`,
+		c.height, frameWidth, lines.String())
+	for _, h := range c.hints {
+		fmt.Fprintf(&data, `<rect class="hint" x="%s" width="%.2f%%" height="%d"><title>%s</title></rect>`, c.x(h.from),
+			100*(h.to-h.from)/c.end, c.height, escape(h.text))
+	}
+	const label = `<svg class="values" height="%d" aria-hidden="true">%s</svg>`
+	const picture = `<svg class="chart" width="100%%" height="%d" role="img" aria-label="%s">%s</svg>`
+	height := c.height + axisHeight
+	return template.HTML(c.legend(v) + `<div class="plot">` + fmt.Sprintf(label, height, axis.String()) +
+		fmt.Sprintf(picture, height, escape(c.caption), data.String()) + `</div>`)
+}
+
+// layer draws lines and areas into the stretched frame, and dots beside it, which keep their form.
+func (c *chart) layer(data, lines *strings.Builder, l *layer) {
+	switch {
+	case l.dots:
+		for _, m := range l.line {
+			fmt.Fprintf(data, `<circle class="%s" cx="%s" cy="%.1f" r="2"/>`, l.look, c.x(m.ms), c.y(m.units))
 		}
+	case l.below != nil:
+		fmt.Fprintf(lines, `<path class="%s" d="%s%sZ"/>`, l.look, c.stairs(l.line), c.stairsBack(l.below))
+	default:
+		fmt.Fprintf(lines, `<path class="line %s" d="%s"/>`, l.look, c.stairs(l.line))
+	}
+}
+
+// legend explains the layers in the order in which they lie on each other.
+func (c *chart) legend(v voice) string {
+	var b strings.Builder
+	entry := func(sample, look, name string) {
+		fmt.Fprintf(&b, `<li><svg width="26" height="11">`+sample+`</svg>%s</li>`, look, escape(name))
+	}
+	const line = `<line class="line %s" x2="26" y1="5.5" y2="5.5"/>`
+	fmt.Fprintf(&b, `<ul class="legend"><li class="soft">%s</li>`, escape(c.unit))
+	for _, l := range c.layers {
+		switch {
+		case l.dots:
+			entry(`<circle class="%s" cx="13" cy="5.5" r="3"/>`, l.look, l.name)
+		case l.below != nil:
+			entry(`<rect class="%s" width="26" height="11"/>`, l.look, l.name)
+		default:
+			entry(line, l.look, l.name)
+		}
+	}
+	if c.least < 0 {
+		entry(line, "zero", v.say("chart.zero"))
+	}
+	if len(c.commands) > 0 {
+		entry(line, "command", v.say("chart.command"))
+	}
+	b.WriteString("</ul>")
+	return b.String()
+}
+
+func (c *chart) x(ms float64) string { return fmt.Sprintf("%.3f%%", 100*ms/max(c.end, 1e-9)) }
+
+func (c *chart) y(units float64) float64 {
+	return float64(c.height) * (c.most - units) / (c.most - c.least)
+}
+
+// stairs returns the path along a line in the frame, from left to right.
+func (c *chart) stairs(line []moment) string {
+	var b strings.Builder
+	for i, m := range line {
+		if i == 0 {
+			fmt.Fprintf(&b, "M%.1f,%.1f", c.inFrame(m.ms), c.y(m.units))
+			continue
+		}
+		fmt.Fprintf(&b, "H%.1fV%.1f", c.inFrame(m.ms), c.y(m.units))
+	}
+	return b.String()
+}
+
+// stairsBack returns the path along a line from its end to its start.
+func (c *chart) stairsBack(line []moment) string {
+	var b strings.Builder
+	for i := len(line) - 1; i >= 0; i-- {
+		fmt.Fprintf(&b, "V%.1fH%.1f", c.y(line[i].units), c.inFrame(line[i].ms))
+	}
+	return b.String()
+}
+
+func (c *chart) inFrame(ms float64) float64 { return frameWidth * ms / max(c.end, 1e-9) }
+
+// stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
+// true stock must have a point.
+func stockChart(v voice, c *course, axes frame) template.HTML {
+	p := &chart{
+		frame: axes, unit: v.say("chart.units"), caption: v.say("caption.stock", "sku", c.sku), height: 240,
+		commands: c.commands, hints: c.hints(v),
+	}
+	truth, written := thin(c.truth), thin(c.written)
+	if len(written) > 0 && c.gaps() {
+		p.layers = append(p.layers, layer{look: "gap", name: v.say("chart.gap"), line: written, below: truth})
+	}
+	p.addLine("truth", v.say("chart.true"), truth)
+	if len(c.read) > 0 {
+		p.layers = append(p.layers, layer{look: "read", name: v.say("chart.read"), line: thin(c.read), dots: true})
 	}
 	if len(written) > 0 {
-		p.step(written, p.line(inkWritten, 1.4, 4, 2), v.say("chart.written"))
+		p.addLine("written", v.say("chart.written"), written)
 	}
-	if axes != nil {
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, axes.end, axes.least, axes.most
-	}
-	if p.Y.Min < 0 {
-		zero, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}})
-		if err == nil {
-			zero.LineStyle = p.line(inkFailed, 1, 1, 2)
-			p.Add(zero)
-			p.explain(v.say("chart.zero"), zero)
-		}
-	}
-	p.finish(v, c.commands)
-	return p
-}
-
-// step draws a line that keeps its height until the next point.
-func (c *chart) step(line []moment, style draw.LineStyle, name string) {
-	l, err := plotter.NewLine(points(line))
-	if err != nil {
-		return
-	}
-	l.StepStyle, l.LineStyle = plotter.PostStep, style
-	c.Add(l)
-	c.explain(name, l)
-}
-
-// fill fills the area between two such lines.
-func (c *chart) fill(one, other []moment, i ink, name string) {
-	area, err := plotter.NewPolygon(append(stairs(one), backwards(stairs(other))...))
-	if err != nil {
-		return
-	}
-	area.Color, area.LineStyle.Width = i, 0
-	c.Add(area)
-	c.explain(name, swatch{i})
-}
-
-// finish makes the axes of a chart of units over time, with the commands of the run.
-func (c *chart) finish(v voice, commands []float64) {
-	c.X.Tick.Marker, c.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
-	c.Y.Label.Text = v.say("chart.units")
-	c.Y.Max += (c.Y.Max - c.Y.Min) * 0.04
-	c.markCommands(v, commands)
-}
-
-// stairs returns the corners of a line that keeps its height until the next point.
-func stairs(line []moment) plotter.XYs {
-	var xy plotter.XYs
-	for i, m := range line {
-		if i > 0 {
-			xy = append(xy, plotter.XY{X: m.ms, Y: line[i-1].units})
-		}
-		xy = append(xy, plotter.XY{X: m.ms, Y: m.units})
-	}
-	return xy
-}
-
-func backwards(xy plotter.XYs) plotter.XYs { slices.Reverse(xy); return xy }
-
-// A swatch stands for a filled area in a legend.
-type swatch struct{ ink }
-
-// Thumbnail fills the area of the sample.
-func (s swatch) Thumbnail(c *draw.Canvas) {
-	c.FillPolygon(s.ink, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
+	return p.draw(v)
 }
 
 // ticks returns about n round numbers between from and to.
@@ -157,85 +219,4 @@ func axisLabel(ms, span float64) string {
 		return fmt.Sprintf("%.*f ms", digits, ms)
 	}
 	return fmt.Sprintf("%.4g ms", ms)
-}
-
-// round is an axis with round numbers, formatted by label.
-type round struct {
-	n     int
-	label func(v, span float64) string
-}
-
-func (a round) Ticks(from, to float64) []plot.Tick {
-	var list []plot.Tick
-	for _, v := range ticks(from, to, a.n) {
-		list = append(list, plot.Tick{Value: v, Label: a.label(v, to-from)})
-	}
-	return list
-}
-
-func plainNumber(v, _ float64) string { return thousands(int64(math.Round(v))) }
-
-// at returns a percentile of sorted values, by nearest rank.
-func at(sorted []float64, percent float64) float64 {
-	rank := int(math.Ceil(percent / 100 * float64(len(sorted))))
-	return sorted[min(max(rank-1, 0), len(sorted)-1)]
-}
-
-// An entry is a line of a legend.
-type entry struct {
-	name    string
-	samples []plot.Thumbnailer
-}
-
-func (c *chart) explain(name string, samples ...plot.Thumbnailer) {
-	c.legend = append(c.legend, entry{name, samples})
-}
-
-// textWidth returns the width of a text, also if the font has no Chinese characters and so cannot measure them.
-func textWidth(style draw.TextStyle, name string) vg.Length {
-	wide := 0
-	for _, r := range name {
-		if words.Wide(r) {
-			wide++
-		}
-	}
-	if wide == 0 {
-		return style.Width(name)
-	}
-	latin := strings.Map(func(r rune) rune {
-		if words.Wide(r) {
-			return -1
-		}
-		return r
-	}, name)
-	return style.Width(latin) + style.Font.Size*vg.Length(wide)
-}
-
-// drawLegend draws the legend in rows along the top, where it hides nothing, and returns the room below it. (The legend
-// of a plot lies among the data.)
-func (c *chart) drawLegend(area draw.Canvas) draw.Canvas {
-	style := c.Legend.TextStyle
-	row, gap, sample := vg.Points(c.size*1.45), vg.Points(14), vg.Points(24)
-	x, y := area.Min.X+vg.Points(4), area.Max.Y-row
-	for _, e := range c.legend {
-		width := sample + vg.Points(5) + textWidth(style, e.name)
-		if x+width > area.Max.X && x > area.Min.X+gap {
-			x, y = area.Min.X+vg.Points(4), y-row
-		}
-		box := draw.Canvas{Canvas: area.Canvas, Rectangle: vg.Rectangle{
-			Min: vg.Point{X: x, Y: y + row*0.15}, Max: vg.Point{X: x + sample, Y: y + row*0.8},
-		}}
-		for _, s := range e.samples {
-			s.Thumbnail(&box)
-		}
-		at := style
-		at.YAlign = draw.YCenter
-		area.FillText(at, vg.Point{X: x + sample + vg.Points(5), Y: y + row*0.475}, e.name)
-		x += width + gap
-	}
-	edge := vg.Points(-c.size * 1.2) // the last label of the axis is wider than its mark
-	if len(c.legend) == 0 {
-		return draw.Crop(area, 0, edge, 0, 0)
-	}
-	return draw.Crop(area, 0, edge, 0, y-vg.Points(6)-area.Max.Y)
 }

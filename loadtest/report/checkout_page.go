@@ -14,14 +14,14 @@ import (
 type checkoutView struct {
 	voice
 	pageHead
-	When, Word, Class      string
-	R                      *checkout.Result
-	F                      *checkout.Figures
-	Visits                 int
-	Checks                 []checkRow
-	StockWide, StockNarrow template.HTML
-	Problems               string
-	Commands               []string
+	When, Word, Class string
+	R                 *checkout.Result
+	F                 *checkout.Figures
+	Visits            int
+	Checks            []checkRow
+	Stock             template.HTML
+	Problems          string
+	Commands          []string
 }
 
 type checkRow struct {
@@ -59,9 +59,7 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 		v.Checks = append(v.Checks, checkRow{c, say.checkName(c.Name), word, classOf(shade)})
 	}
 	if s := shelfOf(r); len(s.received) > 1 {
-		label := say.say("checkout.stock-caption")
-		v.StockWide = shelfChart(say, s, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80))
-		v.StockNarrow = shelfChart(say, s, 10.5).toSVG(420, 300, "narrow", label, s.hints(say, 30))
+		v.Stock = s.chart(say)
 	}
 	return t.Execute(w, v)
 }
@@ -116,32 +114,29 @@ func shelfOf(r *checkout.Result) (s shelf) {
 	return s
 }
 
-// shelfChart draws the sold, reserved and available units as stacked areas. Their sum is the received units.
-func shelfChart(v voice, s shelf, size float64) *chart {
-	p := newChart(size)
-	below := []moment{{s.received[0].ms, 0}, {s.received[len(s.received)-1].ms, 0}}
-	for _, layer := range []struct {
-		line []moment
-		ink  ink
-		name string
-	}{
-		{s.sold, inkAccepted, "checkout.sold"},
-		{s.reserved, inkBusy, "checkout.reserved"},
-		{s.received, inkSoldOut, "checkout.available"},
-	} {
-		line := thin(layer.line)
-		p.fill(line, below, layer.ink, v.say(layer.name))
-		below = line
+// chart draws the sold, reserved and available units as stacked areas. Their sum is the received units.
+func (s *shelf) chart(v voice) template.HTML {
+	c := &chart{
+		frame: newFrame(), unit: v.say("chart.units"), caption: v.say("checkout.stock-caption"), height: 260,
+		commands: s.commands, hints: s.hints(v),
 	}
-	p.step(thin(s.received), p.line(inkTruth, 1.4), v.say("checkout.received"))
-	p.Y.Min = 0
-	p.finish(v, s.commands)
-	return p
+	below := []moment{{s.received[0].ms, 0}, {s.received[len(s.received)-1].ms, 0}}
+	c.hold(below, s.received)
+	for _, layer := range []layer{
+		{look: "sold", name: v.say("checkout.sold"), line: thin(s.sold)},
+		{look: "reserved", name: v.say("checkout.reserved"), line: thin(s.reserved)},
+		{look: "available", name: v.say("checkout.available"), line: thin(s.received)},
+	} {
+		layer.below, below = below, layer.line
+		c.layers = append(c.layers, layer)
+	}
+	c.addLine("truth", v.say("checkout.received"), thin(s.received))
+	return c.draw(v)
 }
 
-// hints returns, for n ranges of the run, the stock at their end.
-func (s shelf) hints(v voice, n int) []hint {
-	return hintsOf(s.received, n, func(to float64) string {
+// hints returns, for each range of the run, the stock at its end.
+func (s *shelf) hints(v voice) []hint {
+	return hintsOf(s.received, func(to float64) string {
 		sold, reserved, received := level(s.sold, to), level(s.reserved, to), level(s.received, to)
 		return v.say("checkout.hint", "at", millis(to), "received", received, "available", received-reserved,
 			"reserved", reserved-sold, "sold", sold)

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/plot/plotter"
-
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
@@ -51,21 +49,6 @@ func startsOf(ran []loadtest.Ran, start time.Time) (list []float64) {
 		}
 	}
 	return list
-}
-
-// markCommands draws a vertical line at the start of each command. It comes after everything that sets the Y axis.
-func (c *chart) markCommands(v voice, starts []float64) {
-	for i, ms := range starts {
-		line, err := plotter.NewLine(plotter.XYs{{X: ms, Y: c.Y.Min}, {X: ms, Y: c.Y.Max}})
-		if err != nil {
-			continue
-		}
-		line.LineStyle = c.line(inkFailed, 1.2, 2, 3)
-		c.Add(line)
-		if i == 0 {
-			c.explain(v.say("chart.command"), line)
-		}
-	}
 }
 
 // said says texts in the language of the reader.

@@ -27,7 +27,7 @@ func newCompareView(say voice, runs []*loadtest.Result) *compareView {
 	}
 	for _, r := range runs {
 		row := compareRow{
-			R: r, V: &r.Verdict, Q: r.Latency.Accepted(), Jain: evenness(r), Wait: loadtest.FairnessOf(r).LongestWaitMS,
+			R: r, V: &r.Verdict, Q: r.Latency.Accepted(), Jain: evenness(r), Wait: r.Fairness.LongestWaitMS,
 			Busy: 100 * float64(r.Verdict.Busy) / float64(max(r.Verdict.Sent, 1)),
 		}
 		if row.Q.Count > 0 {

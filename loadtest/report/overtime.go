@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/plot/plotter"
-
 	"example.com/stock/loadtest"
 )
 
@@ -53,29 +51,28 @@ func (v *runView) overTime() {
 		return
 	}
 	width := v.T.story.length / intervals
-	draw := func(caption, unit string, lines ...namedLine) {
-		c := newChart(10.5)
-		c.Y.Min, c.X.Min = 0, 0
-		for _, l := range lines {
-			var xy plotter.XYs
-			for i := range list {
-				if y := l.of(&list[i]); !math.IsNaN(y) {
-					xy = append(xy, plotter.XY{X: (float64(i) + 0.5) * width, Y: y})
-				}
+	// course returns a figure of each interval that has one.
+	course := func(of func(*interval) float64) (line []moment) {
+		for i := range list {
+			if y := of(&list[i]); !math.IsNaN(y) {
+				line = append(line, moment{float64(i) * width, y})
 			}
-			line, err := plotter.NewLine(xy)
-			if err != nil {
-				continue
-			}
-			line.LineStyle = c.line(l.ink, 1.6, l.dashes...)
-			c.Add(line)
-			c.explain(l.name, line)
 		}
-		c.X.Max, c.Y.Max = v.T.story.length, max(c.Y.Max*1.06, 1)
-		c.X.Tick.Marker, c.Y.Tick.Marker = round{4, axisLabel}, round{4, plainNumber}
-		c.Y.Label.Text = unit
-		c.markCommands(v.voice, startsOf(v.R.Ran, v.T.story.start))
-		v.OverTime = append(v.OverTime, c.toSVG(360, 230, "", caption, nil))
+		if n := len(line); n > 0 {
+			line = append(line, moment{line[n-1].ms + width, line[n-1].units})
+		}
+		return line
+	}
+	draw := func(caption, unit string, lines ...layer) {
+		c := &chart{
+			frame: newFrame(), unit: unit, caption: caption, height: 170, layers: lines,
+			commands: startsOf(v.R.Ran, v.T.story.start),
+		}
+		c.hold([]moment{{0, 0}, {v.T.story.length, 1}})
+		for _, l := range lines {
+			c.hold(l.line)
+		}
+		v.OverTime = append(v.OverTime, c.draw(v.voice))
 	}
 	perSecond := func(n int) float64 { return float64(n) / width * 1000 }
 	quantile := func(percent float64) func(*interval) float64 {
@@ -87,20 +84,22 @@ func (v *runView) overTime() {
 		}
 	}
 	draw(v.say("caption.rate"), v.say("metric.request-rate"),
-		namedLine{
-			v.say("chart.due"), inkSoldOut, []float64{4, 3}, func(x *interval) float64 { return perSecond(x.due) },
-		},
-		namedLine{v.say("chart.sent"), inkAccepted, nil, func(x *interval) float64 { return perSecond(x.sent) }})
-	draw(v.say("caption.latency"), "ms", namedLine{"p50", inkAccepted, nil, quantile(50)},
-		namedLine{"p99", inkFailed, []float64{4, 3}, quantile(99)})
-	draw(v.say("caption.in-flight"), v.say("label.replies-pending"),
-		namedLine{v.say("chart.in-flight"), inkRead, nil, func(x *interval) float64 { return float64(x.inFlight) }})
+		layer{look: "due", name: v.say("chart.due"), line: course(func(x *interval) float64 {
+			return perSecond(x.due)
+		})},
+		layer{look: "sent", name: v.say("chart.sent"), line: course(func(x *interval) float64 {
+			return perSecond(x.sent)
+		})})
+	draw(v.say("caption.latency"), "ms", layer{look: "median", name: "p50", line: course(quantile(50))},
+		layer{look: "tail", name: "p99", line: course(quantile(99))})
+	draw(v.say("caption.in-flight"), v.say("label.replies-pending"), layer{
+		look: "in-flight", name: v.say("chart.in-flight"),
+		line: course(func(x *interval) float64 { return float64(x.inFlight) }),
+	})
 }
 
-// A namedLine is a figure of each interval.
-type namedLine struct {
-	name   string
-	ink    ink
-	dashes []float64
-	of     func(*interval) float64
+// at returns a percentile of sorted values, by nearest rank.
+func at(sorted []float64, percent float64) float64 {
+	rank := int(math.Ceil(percent / 100 * float64(len(sorted))))
+	return sorted[min(max(rank-1, 0), len(sorted)-1)]
 }

@@ -117,7 +117,7 @@ func (p Page) view() pageView {
 	if total == 1 {
 		for _, g := range p.Groups {
 			for _, r := range g.Runs {
-				v.Single = newRunView(say, r, "r", limits{holdsAlone, lanesAlone}, true)
+				v.Single = newRunView(say, r, "r", limits{holdsAlone, lanesAlone})
 				if v.Title == "" {
 					v.Title = v.Single.Heading
 				}
@@ -139,7 +139,7 @@ func (p Page) view() pageView {
 			}
 			room--
 			gv.Runs = append(gv.Runs,
-				newRunView(say, r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}, false))
+				newRunView(say, r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}))
 		}
 		v.Groups = append(v.Groups, gv)
 	}
@@ -159,7 +159,7 @@ func race(groups []groupView) []*runView {
 			break
 		}
 		for _, r := range g.Runs {
-			if r.V.RaceSeen && r.StockNarrow != "" && (worst == nil || damage(r) > damage(worst)) {
+			if r.V.RaceSeen && r.Stock != "" && (worst == nil || damage(r) > damage(worst)) {
 				worst, part = r, g
 			}
 		}
@@ -168,7 +168,7 @@ func race(groups []groupView) []*runView {
 		return nil
 	}
 	for _, r := range part.Runs {
-		if r.V.Finding == loadtest.Holds && promisedHere(r.R) && r.StockNarrow != "" &&
+		if r.V.Finding == loadtest.Holds && promisedHere(r.R) && r.Stock != "" &&
 			r.R.Plan.Store == worst.R.Plan.Store && (cure == nil || strength(r.R) > strength(cure.R)) {
 			cure = r
 		}
@@ -177,14 +177,12 @@ func race(groups []groupView) []*runView {
 	if cure != nil {
 		pair = append(pair, cure)
 	}
-	var axes frame
+	axes := newFrame()
 	for _, r := range pair {
-		axes.hold(r.Course)
+		axes.hold(r.Course.truth, r.Course.written, r.Course.read)
 	}
 	for _, r := range pair {
-		label := r.say("caption.stock", "sku", r.Course.sku)
-		r.Beside = stockChart(r.voice, r.Course, 10.5, &axes).
-			toSVG(420, 280, "narrow", label, r.Course.hints(r.voice, 30))
+		r.Beside = stockChart(r.voice, r.Course, axes)
 	}
 	return pair
 }
@@ -263,7 +261,7 @@ type runView struct {
 	V                         *loadtest.Verdict
 	Word, Class, Plain        string // the verdict: as a word, as a CSS class, as a sentence
 	Linear, Looked            string
-	StockWide, StockNarrow    template.HTML
+	Stock                     template.HTML
 	Beside                    template.HTML // the stock on the axes of another run
 	Course                    *course
 	Names, Bars               template.HTML
@@ -275,7 +273,6 @@ type runView struct {
 	TimelineNotes, StockNotes []string
 	Outcomes                  []outcomeRow
 	Shares                    []shareRow
-	Fair                      loadtest.Fairness
 	Command, Summary          string
 	Failures                  []words.Text
 	IDs                       []string // order ids that are shown as #1, #2 and so on
@@ -295,7 +292,7 @@ type shareRow struct {
 	Percent, Sold     float64 // of all replies
 }
 
-func newRunView(say voice, r *loadtest.Result, id string, most limits, whole bool) *runView {
+func newRunView(say voice, r *loadtest.Result, id string, most limits) *runView {
 	v := &runView{
 		voice:   say,
 		ID:      id,
@@ -306,7 +303,6 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 		V:       &r.Verdict,
 		Command: r.Command,
 		Summary: r.Strategy.Summary,
-		Fair:    loadtest.FairnessOf(r),
 
 		Commands: say.said(commands(r)),
 	}
@@ -320,7 +316,7 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 	v.T = lay(say, r, most)
 	v.nicknames()
 	v.timeline()
-	v.stock(whole)
+	v.stock()
 	v.latency()
 	v.overTime()
 	for _, s := range r.Latency.Instances {
@@ -448,17 +444,15 @@ func (v *runView) timeline() {
 	}
 }
 
-func (v *runView) stock(whole bool) {
+func (v *runView) stock() {
 	c := follow(v.R, v.T.story)
 	v.Course = c
 	if len(c.truth) < 2 {
 		return
 	}
-	label := v.say("caption.stock", "sku", c.sku)
-	if whole {
-		v.StockWide = stockChart(v.voice, c, 11, nil).toSVG(1120, 300, "wide", label, c.hints(v.voice, 80))
-	}
-	v.StockNarrow = stockChart(v.voice, c, 10.5, nil).toSVG(420, 280, "narrow", label, c.hints(v.voice, 30))
+	axes := newFrame()
+	axes.hold(c.truth, c.written, c.read)
+	v.Stock = stockChart(v.voice, c, axes)
 	note := func(key string, pairs ...any) {
 		v.StockNotes = append(v.StockNotes, phrases.Say("note."+key, pairs...).In(string(v.voice)))
 	}

@@ -173,9 +173,9 @@ func level(line []moment, ms float64) float64 {
 	return line[max(i-1, 0)].units
 }
 
-// hints returns, for n ranges of the run, the stock at their end.
-func (c *course) hints(v voice, n int) []hint {
-	return hintsOf(c.truth, n, func(to float64) string {
+// hints returns, for each range of the run, the stock at its end.
+func (c *course) hints(v voice) []hint {
+	return hintsOf(c.truth, func(to float64) string {
 		truth := level(c.truth, to)
 		text := v.say("hint.truth", "at", millis(to), "initial", c.first, "truth", truth)
 		if len(c.written) > 0 {
@@ -189,11 +189,12 @@ func (c *course) hints(v voice, n int) []hint {
 	})
 }
 
-// hintsOf returns the hints for n ranges of the time of a line. text is called with the end of each.
-func hintsOf(line []moment, n int, text func(to float64) string) (list []hint) {
+// hintsOf returns the hints for some ranges of the time of a line. text is called with the end of each.
+func hintsOf(line []moment, text func(to float64) string) (list []hint) {
+	const n = 60
 	end := line[len(line)-1].ms
 	for i := range n {
-		from, to := end*float64(i)/float64(n), end*float64(i+1)/float64(n)
+		from, to := end*float64(i)/n, end*float64(i+1)/n
 		list = append(list, hint{from, to, text(to)})
 	}
 	return list

@@ -248,15 +248,15 @@ func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 
 // evenness returns Jain's index as shown.
 func evenness(r *loadtest.Result) string {
-	if f := loadtest.FairnessOf(r); f.Jain > 0 {
-		return fmt.Sprintf("%.2f", f.Jain)
+	if r.Fairness.Jain > 0 {
+		return fmt.Sprintf("%.2f", r.Fairness.Jain)
 	}
 	return "–"
 }
 
 func longestWait(r *loadtest.Result) string {
-	if f := loadtest.FairnessOf(r); f.LongestWaitMS > 0 {
-		return loadtest.Millis(f.LongestWaitMS)
+	if r.Fairness.LongestWaitMS > 0 {
+		return loadtest.Millis(r.Fairness.LongestWaitMS)
 	}
 	return "–"
 }
