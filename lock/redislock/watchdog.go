@@ -32,7 +32,7 @@ import (
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := w.server.MayAcquire(ctx, key); err != nil {
+	if err := w.server.Cleanup.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	ctx, stop := w.server.Cleanup.Wait(ctx)

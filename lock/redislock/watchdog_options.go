@@ -93,7 +93,7 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	o.Lease = cmp.Or(o.LeaseTime, o.Lease)
 	s := &request.Server{
 		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: inspectScript,
-		Lease: o.Lease, Cleanup: request.NewCleanup(), Invalid: invalid,
+		Lease: o.Lease, Cleanup: request.NewCleanup(invalid),
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
 	process := uuid.NewString()

@@ -15,9 +15,6 @@ import (
 
 // Acquire tries, sleeps and tries again until ctx ends, or tries once with TryOnce.
 func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := r.server.MayAcquire(ctx, key); err != nil {
-		return nil, err
-	}
 	b := r.listen(key)
 	defer r.unlisten(key, b)
 	var hearing *request.Hearing
