@@ -26,24 +26,12 @@ func TestRefusalsAreNamed(t *testing.T) {
 			t.Errorf("inspected: %v", err)
 		}
 		c.Del(ctx, name)
-		for set, says := range map[string]string{
-			"maxmemory": "out-of-memory", "min-replicas-to-write": "too-few-replicas",
-		} {
-			c.ConfigSet(ctx, set, "1")
-			if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, says) {
-				t.Errorf("%s: %v, want ErrDown and the reason", says, err)
-			}
-			c.ConfigSet(ctx, set, "0")
-		}
-		c.ScriptFlush(ctx) // which refuses the next script, until it gets the source
 		lease := acquire(t, l, "k")
 		c.Persist(ctx, name)
-		c.ScriptFlush(ctx)
 		state, err := lock.Inspect(ctx, l, "k")
 		if err != nil || state.Holder == nil || state.Holder.Remaining != driver.Forever {
 			t.Errorf("a key without a time limit: %+v, %v", state.Holder, err)
 		}
-		c.ScriptFlush(ctx)
 		locktest.Release(t, lease)
 		if _, fenced := l.(driver.Evictor); fenced {
 			c.Del(ctx, name+":fence")
