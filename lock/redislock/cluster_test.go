@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,9 +107,18 @@ func TestTooFewReplicasAcknowledge(t *testing.T) {
 		_, err := strict.Acquire(t.Context(), "k", lock.Options{})
 		got <- err
 	}()
-	locktest.Eventually(t, "it waits", func() bool { return c.LLen(t.Context(), "watchdog:{k}:queue").Val() == 1 })
+	locktest.Eventually(t, "it has asked again, because it is subscribed", func() bool {
+		asked := c.HVals(t.Context(), "watchdog:{k}:seen").Val() // ms.number
+		return len(asked) == 1 && !strings.HasSuffix(asked[0], ".1")
+	})
 	locktest.Release(t, held)
-	for _, err := range []error{<-got, locktest.Try(t, strict, "k")} {
+	granted, trips := <-got, new(tripCounter)
+	c.AddHook(trips)
+	tried := locktest.Try(t, strict, "k")
+	if n := trips.n.Load(); n != 2 {
+		t.Errorf("to acquire it, to wait for replicas and to give it back took %d round trips, want 2", n)
+	}
+	for _, err := range []error{granted, tried} {
 		if !errors.Is(err, lock.ErrDown) || !mentions(err, "too-few-acknowledged (n=0, asked=1") {
 			t.Errorf("%v, want ErrDown and the number of replicas", err)
 		}
