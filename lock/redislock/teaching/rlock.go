@@ -49,7 +49,6 @@ func (r *RLock) sleep(
 	case <-b.rung:
 		o.Woken()
 	case <-hearing.Over():
-		return hearing.Err()
 	case <-timer.C:
 	case <-ctx.Done():
 		return context.Cause(ctx)
