@@ -8,9 +8,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// denied takes each right in turn from a user who takes a key away, and who waits for a key that another holds, and then
-// holds it. The leases are longer than the patience of the clause, so a waiter that sleeps until one has run out fails
-// it.
+// denied takes each right in turn from a user who takes a key away, waits for a key that another holds, and then holds
+// it. The leases are longer than the patience of the clause, so a waiter that sleeps until one has run out fails it.
 func denied(ctx context.Context, s *Scene) error {
 	return parallel(len(s.Rights), 4, func(i int) error {
 		if err := deniedOne(ctx, s, s.Rights[i]); err != nil {

@@ -56,7 +56,8 @@ func ExampleNewSetNX() {
 
 // Redlock needs masters that are independent of each other. It has no fence.
 func ExampleNewRedlock() {
-	masters, err := server.Start(context.Background(), server.Options{Want: slices.Repeat([]server.Kind{server.Redis}, 5)})
+	five := server.Options{Want: slices.Repeat([]server.Kind{server.Redis}, 5)}
+	masters, err := server.Start(context.Background(), five)
 	if err != nil {
 		panic(err)
 	}
