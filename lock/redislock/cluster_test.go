@@ -30,8 +30,7 @@ func TestCluster(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	nodes, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
-	servertest.Started(t, err)
+	nodes := servertest.RedisCluster(t)
 	dial := func(t testing.TB) redis.UniversalClient {
 		return closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: patience,
