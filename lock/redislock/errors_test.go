@@ -58,9 +58,16 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	if err := conn.Ping(t.Context()).Err(); err != nil { // it keeps the connection
 		t.Fatal(err)
 	}
-	err := locktest.Try(t, open(t, "lock", c, 0), locktest.FreshKey())
-	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
-		t.Errorf("%v, want overloaded and nothing else", err)
+	asked := new(tripCounter)
+	c.AddHook(asked)
+	for _, name := range prefixes[:2] {
+		_, err := open(t, name, c, 0).Acquire(t.Context(), locktest.FreshKey(), lock.Options{})
+		if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
+			t.Errorf("%s: %v, want overloaded and nothing else", name, err)
+		}
+	}
+	if n := asked.n.Load(); n != 2 {
+		t.Errorf("the client was asked %d times, want once for each lock", n)
 	}
 }
 

@@ -83,9 +83,7 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	for {
 		fence, err := c.await(ctx)
 		if err != nil {
-			if c.Queued {
-				request.Detached(ctx, c.Free) // leave the queue, and release a lock that may have been granted
-			}
+			request.Detached(ctx, c.Free) // leave the queue, and release a lock that may have been granted
 			return nil, errors.Join(c.held, err)
 		}
 		if fence != lock.NoFence && c.w.o.takes(time.Since(c.sent)) {

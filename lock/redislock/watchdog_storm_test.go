@@ -51,16 +51,40 @@ func (w *weather) fate() (late time.Duration, lost bool) {
 	return time.Millisecond, false
 }
 
-// dial connects a client.
-func (w *weather) dial(context.Context, string, string) (net.Conn, error) {
+// A process is the network of one client.
+type process struct {
+	*weather
+	mu    sync.Mutex
+	conns []net.Conn
+	over  bool
+}
+
+func (p *process) dial(context.Context, string, string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil, net.ErrClosed
+	}
 	client, near := net.Pipe()
-	far, err := w.redis.Dial()
+	far, err := p.redis.Dial()
 	if err != nil {
 		return nil, err
 	}
-	go w.carry(far, near)
-	go w.carry(near, far)
+	p.conns = append(p.conns, client)
+	go p.carry(far, near)
+	go p.carry(near, far)
 	return client, nil
+}
+
+// end breaks the connections before the lock is closed: its Close waits for the mutex of a subscription that is being
+// made, and a wait for a mutex stops the virtual time.
+func (p *process) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	for _, conn := range p.conns {
+		_ = conn.Close()
+	}
 }
 
 // carry carries messages in one direction, in their order. It ends with the connection. What a client has sent arrives
@@ -98,14 +122,18 @@ func (w *weather) carry(to, from net.Conn) {
 
 // watchdog opens a lock with a client of its own, as another process has.
 func (w *weather) watchdog(lease time.Duration) (l *Watchdog, closeAll func()) {
+	p := &process{weather: w}
 	c := redis.NewClient(&redis.Options{
-		Dialer: w.dial, DialerRetries: 1, ContextTimeoutEnabled: true, MaxRetries: -1, Protocol: 2,
+		Dialer: p.dial, DialerRetries: 1, ContextTimeoutEnabled: true, MaxRetries: -1, Protocol: 2,
 		DisableIdentity: true, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second, ConnMaxIdleTime: -1,
 		// It would resolve the address, which is none.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	l = NewWatchdog(c, WatchdogOptions{Lease: lease, MaxHold: time.Hour})
-	return l, func() { _ = errors.Join(l.Close(), c.Close()) }
+	return l, func() {
+		p.end()
+		_ = errors.Join(l.Close(), c.Close())
+	}
 }
 
 // hold works until it is done or the lease is lost.
