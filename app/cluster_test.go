@@ -18,8 +18,7 @@ import (
 // down. Without, the SKUs of other masters are sold as usual, the cluster is up, and /readyz names the lost slots.
 func TestRedisClusterWithSlotsLost(t *testing.T) {
 	t.Parallel()
-	c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
-	servertest.Started(t, err)
+	c := servertest.RedisCluster(t)
 	for _, full := range []string{"yes", "no"} {
 		t.Run("full coverage "+full, func(t *testing.T) {
 			for _, node := range c.Nodes {

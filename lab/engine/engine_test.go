@@ -185,8 +185,7 @@ func TestGalera(t *testing.T) {
 // A Redis Cluster has all strategies, and no checkout: the order service sells from MySQL.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
-	c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
-	servertest.Started(t, err)
+	c := servertest.RedisCluster(t)
 	report, err := run(t, t.Context(), engine.Options{
 		Redis:      "redis://" + c.Addrs()[0] + "?addr=" + c.Addrs()[0],
 		Strategies: []string{"atomic", "redis-watchdog", "segmented"},

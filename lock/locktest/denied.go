@@ -8,8 +8,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// denied takes each right in turn from a user who waits for a key that another holds, and then holds it. The leases are
-// longer than the patience of the clause, so a waiter that sleeps until one has run out fails it.
+// denied takes each right in turn from a user who takes a key away, waits for a key that another holds, and then holds
+// it. The leases are longer than the patience of the clause, so a waiter that sleeps until one has run out fails it.
 func denied(ctx context.Context, s *Scene) error {
 	return parallel(len(s.Rights), 4, func(i int) error {
 		if err := deniedOne(ctx, s, s.Rights[i]); err != nil {
@@ -26,6 +26,10 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 	}
 	defer func() { _ = closer() }()
 	key := s.Key + "-" + right
+	_, err = lock.Evict(ctx, deprived, key)
+	if err != nil && !errors.Is(err, lock.ErrDenied) && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("evict: %w, want ErrDenied", err)
+	}
 	held, err := insist(ctx, s.Locker(ctx), key, lock.Options{})
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return overlaps(history, s.Promise.Fenced)
+	return Overlaps(history, s.Promise.Fenced)
 }
 
 // runStorms lets every process run the storm, and returns all holds.

@@ -80,8 +80,8 @@ func Clauses() []Clause {
 		shared("Closed", cluster, closed,
 			"Who waits for a key when his lock is closed, or asks afterwards, is told ErrClosed."),
 		shared("Denied", deprivable, denied,
-			"Who lacks a right at the server gets the key and gives it back, or is told that he lacks one. He "+
-				"waits for no lease to run out, and leaves nothing behind."),
+			"Who lacks a right at the server gets the key and gives it back, or takes it away, or is told that he "+
+				"lacks one. He waits for no lease to run out, and leaves nothing behind."),
 		shared("Fences", fenced, fences,
 			"Of two holders the later one has the larger fence, whoever they are."),
 		shared("FIFO", fair, fifo,

@@ -186,18 +186,8 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 	}
 }
 
+// What the broken ones are rejected for is their flaw and nothing else.
 func TestTheSuitePassesARightLock(t *testing.T) {
-	m := &local.Mutex{} // one process, so every Locker is the same
-	Conform(t, Harness{
-		Name: "right", Promise: driver.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
-		Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
-			return m, func() error { return nil }, nil
-		},
-	})
-}
-
-// With processes: what the broken ones are rejected for is their flaw and nothing else.
-func TestTheSuitePassesARightLockInProcesses(t *testing.T) {
 	Conform(t, right())
 }
 

@@ -87,8 +87,8 @@ type Hold struct {
 	Fence    lock.Fence
 }
 
-// overlaps fails if two holds of one key overlap, or if fenced is set and a later hold has no larger fence.
-func overlaps(history []Hold, fenced bool) error {
+// Overlaps fails if two holds of one key overlap, or if fenced is set and a later hold has no larger fence.
+func Overlaps(history []Hold, fenced bool) error {
 	slices.SortFunc(history, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.From, b.From))
 	})

@@ -39,7 +39,7 @@ func traces(ctx context.Context, s *Scene) error {
 		Keys: keys, Workers: 8, Rounds: traceRounds, Limit: s.storm, Least: 5, Leave: 10,
 	})
 	if err == nil {
-		err = overlaps(history, s.Promise.Fenced)
+		err = Overlaps(history, s.Promise.Fenced)
 	}
 	if err != nil {
 		return err

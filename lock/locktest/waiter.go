@@ -69,7 +69,7 @@ func (s *Scene) frozenWaiter(ctx context.Context, list []*remote, late bool) err
 	for _, w := range waits {
 		history = append(history, w.history...)
 	}
-	return overlaps(history, s.Promise.Fenced)
+	return Overlaps(history, s.Promise.Fenced)
 }
 
 // A wait is the frozen process's wait for one key, with the key's holders while it is frozen.

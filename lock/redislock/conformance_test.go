@@ -151,9 +151,8 @@ func bench(
 	}
 }
 
-// start starts servers that keep an AOF: one that came back empty would have forgotten its locks.
 func start(t testing.TB, n int) (list []locktest.Server) {
-	for _, s := range started(t, n, true) {
+	for _, s := range started(t, n) {
 		list = append(list, locktest.Server{
 			Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume,
 		})

@@ -26,24 +26,12 @@ func TestRefusalsAreNamed(t *testing.T) {
 			t.Errorf("inspected: %v", err)
 		}
 		c.Del(ctx, name)
-		for set, says := range map[string]string{
-			"maxmemory": "out-of-memory", "min-replicas-to-write": "too-few-replicas",
-		} {
-			c.ConfigSet(ctx, set, "1")
-			if err := locktest.Try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, says) {
-				t.Errorf("%s: %v, want ErrDown and the reason", says, err)
-			}
-			c.ConfigSet(ctx, set, "0")
-		}
-		c.ScriptFlush(ctx) // which refuses the next script, until it gets the source
 		lease := acquire(t, l, "k")
 		c.Persist(ctx, name)
-		c.ScriptFlush(ctx)
 		state, err := lock.Inspect(ctx, l, "k")
 		if err != nil || state.Holder == nil || state.Holder.Remaining != driver.Forever {
 			t.Errorf("a key without a time limit: %+v, %v", state.Holder, err)
 		}
-		c.ScriptFlush(ctx)
 		locktest.Release(t, lease)
 		if _, fenced := l.(driver.Evictor); fenced {
 			c.Del(ctx, name+":fence")
@@ -70,9 +58,16 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	if err := conn.Ping(t.Context()).Err(); err != nil { // it keeps the connection
 		t.Fatal(err)
 	}
-	err := locktest.Try(t, open(t, "lock", c, 0), locktest.FreshKey())
-	if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
-		t.Errorf("%v, want overloaded and nothing else", err)
+	asked := new(tripCounter)
+	c.AddHook(asked)
+	for _, name := range prefixes[:2] {
+		_, err := open(t, name, c, 0).Acquire(t.Context(), locktest.FreshKey(), lock.Options{})
+		if !errors.Is(err, lock.ErrOverloaded) || errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) {
+			t.Errorf("%s: %v, want overloaded and nothing else", name, err)
+		}
+	}
+	if n := asked.n.Load(); n != 2 {
+		t.Errorf("the client was asked %d times, want once for each lock", n)
 	}
 }
 

@@ -4,9 +4,14 @@
 -- Returns a fence that is larger than all earlier fences and smaller than all later ones.
 --
 -- DEL comes first: it is allowed where memory is short, and after it the other writes are allowed as well.
-redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence no holder may be evicted
+may('GET', KEYS[2])
 may('SET', KEYS[2], '')
 may('TIME')
+may('DEL', KEYS[1])
+redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence no holder may be evicted
+if KEYS[3] then
+  may('LLEN', KEYS[3])
+end
 if KEYS[3] and redis.call('LLEN', KEYS[3]) > 0 then
   may('LPOP', KEYS[3])
   may('HGET', KEYS[4], '')

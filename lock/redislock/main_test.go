@@ -26,14 +26,14 @@ var servers servertest.Shared
 func TestMain(m *testing.M) {
 	// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed
 	// it sleeps that second out.
-	goleak.VerifyTestMain(servers.Around(m),
+	goleak.VerifyTestMain(servers.Around(m, server.Redis),
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// started starts servers that keep an AOF, or none.
-func started(t testing.TB, n int, aof bool) (list []*server.Server) {
+// started starts servers that keep an AOF: one that came back empty would have forgotten its locks.
+func started(t testing.TB, n int) (list []*server.Server) {
 	t.Helper()
-	s := servertest.Start(t, server.Options{AOF: aof})
+	s := servertest.Start(t, server.Options{AOF: true})
 	for range n {
 		started, err := s.Add(t.Context(), server.Redis)
 		if err != nil {
@@ -124,11 +124,6 @@ func mentions(err error, what string) bool { return err != nil && strings.Contai
 
 func exists(t testing.TB, c redis.UniversalClient, key string) bool {
 	return c.Exists(t.Context(), key).Val() == 1
-}
-
-// queued reports whether n contenders wait for a key of a Watchdog.
-func queued(t *testing.T, c redis.UniversalClient, key string, n int64) func() bool {
-	return func() bool { return c.LLen(t.Context(), "watchdog:{"+key+"}:queue").Val() == n }
 }
 
 // tripCounter counts the requests that a client waits for.

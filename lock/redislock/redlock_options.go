@@ -86,7 +86,7 @@ func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redlock{o: o, quorum: quorum(len(clients)), cleanup: request.NewCleanup()}
+	r := &Redlock{o: o, quorum: quorum(len(clients)), cleanup: request.NewCleanup(nil)}
 	for _, c := range clients {
 		r.nodes, r.addrs = append(r.nodes, newNode(c)), append(r.addrs, c.Options().Addr)
 	}

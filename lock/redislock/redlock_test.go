@@ -23,7 +23,7 @@ type masters struct {
 
 func startMasters(t testing.TB) *masters {
 	t.Helper()
-	m := &masters{servers: started(t, 5, false)}
+	m := &masters{servers: started(t, 5)}
 	for _, s := range m.servers {
 		m.observers = append(m.observers, client(t, s.Addr))
 	}

@@ -61,7 +61,7 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	lease := cmp.Or(o.Lease, 10*time.Second)
 	s := &request.Server{
 		Client: c, Prefix: "lock", Parts: []string{"", ":fence"}, Reader: inspectScript, Lease: lease,
-		Cleanup: request.NewCleanup(), Invalid: driver.AtLeast("Lease", lease, driver.MinLease),
+		Cleanup:  request.NewCleanup(driver.AtLeast("Lease", lease, driver.MinLease)),
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
 	return &SetNX{s.Handle(), s}

@@ -32,7 +32,7 @@ import (
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := w.server.MayAcquire(ctx, key); err != nil {
+	if err := w.server.Cleanup.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	ctx, stop := w.server.Cleanup.Wait(ctx)
@@ -57,22 +57,21 @@ type candidate struct {
 	held       error            // the last reply, if another caller holds the lock
 }
 
-// ask makes a request. If over is true, it returns a lease or an error. Otherwise the caller must wait for another
-// holder. Without a subscription, a request does not queue up: a grant would not be received. But it keeps a place.
+// ask makes a request, and queues up unless the caller tries once. If over is true, it returns a lease or an error.
+// Otherwise the caller must wait for another holder.
 func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
-	w, queue := c.w, !c.Options.TryOnce
+	w, number := c.w, uint64(0)
+	if !c.Options.TryOnce {
+		number = w.notifier.next(c.me)
+	}
 	c.hearing = w.notifier.Current()
 	c.subscribed = c.hearing.Confirmed()
-	number := w.notifier.next(c.me)
-	if !queue || !c.subscribed && !c.Queued {
-		number = 0
-	}
 	fence, sent, err := w.request(ctx, c.Attempt, number)
 	c.sent = sent
 	switch {
 	case err == nil:
 		return c.hold(fence, 0), true, nil
-	case !errors.Is(err, lock.ErrHeld), !queue:
+	case !errors.Is(err, lock.ErrHeld), c.Options.TryOnce:
 		return nil, true, errors.Join(c.held, err)
 	}
 	c.held = err
@@ -84,9 +83,7 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	for {
 		fence, err := c.await(ctx)
 		if err != nil {
-			if c.Queued {
-				request.Detached(ctx, c.Free) // leave the queue, and release a lock that may have been granted
-			}
+			request.Detached(ctx, c.Free) // leave the queue, and release a lock that may have been granted
 			return nil, errors.Join(c.held, err)
 		}
 		if fence != lock.NoFence && c.w.o.takes(time.Since(c.sent)) {
@@ -101,7 +98,8 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 }
 
 // await waits for a grant, and returns NoFence when it is time to repeat the request. The error is the cause of ctx, or
-// that the server refuses the subscription.
+// that the server refuses the subscription. A waiter that did not hear its grant, because it was not subscribed or the
+// subscription broke, finds it by the next request.
 func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	if !c.subscribed {
 		return lock.NoFence, c.w.notifier.Await(ctx, c.hearing)
@@ -114,8 +112,6 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 		return fence, nil
 	case <-timer.C:
 		return lock.NoFence, nil
-	case <-c.hearing.Over():
-		return lock.NoFence, c.hearing.Err()
 	case <-ctx.Done():
 		return lock.NoFence, context.Cause(ctx)
 	}

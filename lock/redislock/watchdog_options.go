@@ -93,7 +93,7 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	o.Lease = cmp.Or(o.LeaseTime, o.Lease)
 	s := &request.Server{
 		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: inspectScript,
-		Lease: o.Lease, Cleanup: request.NewCleanup(), Invalid: invalid,
+		Lease: o.Lease, Cleanup: request.NewCleanup(invalid),
 		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
 	process := uuid.NewString()
@@ -148,9 +148,10 @@ func (w *Watchdog) attempt(key string, o lock.Options) *request.Attempt {
 // request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld
 // nothing is left behind.
 func (w *Watchdog) request(ctx context.Context, a *request.Attempt, number uint64) (lock.Fence, time.Time, error) {
-	a.Queued = a.Queued || number != 0
 	a.Acquire.Args = []any{a.Value, w.o.Lease.Milliseconds(), grantLease.Milliseconds(), number}
-	return a.Request(ctx)
+	fence, sent, err := a.Request(ctx)
+	a.Queued = a.Queued || number != 0
+	return fence, sent, err
 }
 
 func (w *Watchdog) renewal(a *request.Attempt) request.Call {

@@ -32,10 +32,7 @@ type moving struct {
 // clustered starts a cluster and finds a SKU whose slot is among the first of its node, which redis-cli moves first.
 func clustered(t *testing.T) *moving {
 	t.Helper()
-	m := &moving{}
-	var err error
-	m.cluster, err = servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
-	servertest.Started(t, err)
+	m := &moving{cluster: servertest.RedisCluster(t)}
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: m.cluster.Addrs(), IsClusterMode: true, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 5 * time.Second, DialerRetries: 1, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
@@ -46,9 +43,11 @@ func clustered(t *testing.T) *moving {
 		m.addrs[i] = m.cluster.Nodes[i].Addr
 		m.nodes[i] = redis.NewClient(&redis.Options{Addr: m.addrs[i], Protocol: 2})
 		t.Cleanup(func() { _ = m.nodes[i].Close() })
-		if m.ids[i], err = m.nodes[i].Do(t.Context(), "CLUSTER", "MYID").Text(); err != nil {
+		id, err := m.nodes[i].Do(t.Context(), "CLUSTER", "MYID").Text()
+		if err != nil {
 			t.Fatal(err)
 		}
+		m.ids[i] = id
 	}
 	for n := 0; ; n++ {
 		m.sku = service.SKU(fmt.Sprint("sku-", n))

@@ -12,7 +12,7 @@ import (
 // slots is the number of slots of every Redis Cluster.
 const slots = 16384
 
-// A RedisCluster is a Redis Cluster on this computer: masters that share the slots, without replicas. Each is a
+// A RedisCluster is a Redis Cluster on this computer: three masters that share the slots, without replicas. Each is a
 // [Server] of the stack and can be paused, killed and restarted. It comes back with its slots, and with its data if
 // the stack keeps an AOF.
 //
@@ -23,16 +23,13 @@ type RedisCluster struct {
 	Nodes []*Server
 }
 
-// StartRedisCluster starts a cluster with that many masters, at least three. It returns when every master knows all the
-// others and serves, which takes some 3 s. Without redis-server the error is a MissingError. ctx bounds the start only.
-func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisCluster, error) {
-	if masters < 3 {
-		return nil, fmt.Errorf("a Redis Cluster has at least 3 masters, not %d", masters)
-	}
+// StartRedisCluster starts a cluster. It returns when every master knows all the others and serves, which takes some
+// 3 s. Without redis-server the error is a MissingError. ctx bounds the start only.
+func (s *Stack) StartRedisCluster(ctx context.Context) (*RedisCluster, error) {
 	ctx, cancel := bounded(ctx, s.life)
 	defer cancel()
-	c, buses := new(RedisCluster), make([]int, masters)
-	for i := range masters {
+	c, buses := new(RedisCluster), make([]int, 3) // the fewest that Redis accepts
+	for i := range buses {
 		node, err := s.Open(ctx, s.Name("redis-cluster"), s.clusterNode(&buses[i]))
 		if err != nil {
 			return nil, err

@@ -225,7 +225,7 @@ func (s *Server) await(ctx context.Context) error {
 		cancel()
 		select {
 		case <-s.run.Exited():
-			return &exitError{s.run.Outcome()}
+			return fmt.Errorf("ended before it was ready: %s", s.run.Outcome())
 		default:
 		}
 		unready, alive := errors.AsType[*UnreadyError](err)
@@ -244,8 +244,3 @@ func (s *Server) await(ctx context.Context) error {
 		}
 	}
 }
-
-// An exitError reports that a server ended before it was ready.
-type exitError struct{ outcome string }
-
-func (e *exitError) Error() string { return "ended before it was ready: " + e.outcome }

@@ -155,3 +155,11 @@ func Galera(t testing.TB, n int) *server.Galera {
 	Started(t, err)
 	return g
 }
+
+// RedisCluster starts a Redis Cluster for this test alone (some 3 s).
+func RedisCluster(t testing.TB) *server.RedisCluster {
+	t.Helper()
+	c, err := Start(t, server.Options{}).StartRedisCluster(t.Context())
+	Started(t, err)
+	return c
+}

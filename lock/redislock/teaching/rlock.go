@@ -15,9 +15,6 @@ import (
 
 // Acquire tries, sleeps and tries again until ctx ends, or tries once with TryOnce.
 func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := r.server.MayAcquire(ctx, key); err != nil {
-		return nil, err
-	}
 	b := r.listen(key)
 	defer r.unlisten(key, b)
 	var hearing *request.Hearing
@@ -52,7 +49,6 @@ func (r *RLock) sleep(
 	case <-b.rung:
 		o.Woken()
 	case <-hearing.Over():
-		return hearing.Err()
 	case <-timer.C:
 	case <-ctx.Done():
 		return context.Cause(ctx)

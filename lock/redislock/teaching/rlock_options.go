@@ -95,11 +95,10 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	o.Lease = cmp.Or(o.Lease, 30*time.Second)
 	s := &request.Server{
 		Client: c, Prefix: "rlock", Parts: []string{""}, Reader: inspectScript,
-		Lease: cmp.Or(o.LeaseTime, o.Lease), Cleanup: request.NewCleanup(),
-		Invalid: cmp.Or(
+		Lease: cmp.Or(o.LeaseTime, o.Lease), Cleanup: request.NewCleanup(cmp.Or(
 			driver.AtLeast("Lease", o.Lease, driver.MinLease),
 			driver.AtLeast("LeaseTime", cmp.Or(o.LeaseTime, driver.MinLease), driver.MinLease),
-		),
+		)),
 	}
 	r := &RLock{
 		handle: s.Handle(), server: s, o: o, process: uuid.NewString(), bells: make(map[string]*bell),

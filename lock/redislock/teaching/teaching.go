@@ -38,6 +38,6 @@ func newServer(c redis.UniversalClient, prefix string, lease time.Duration) *req
 	lease = cmp.Or(lease, 10*time.Second)
 	return &request.Server{
 		Client: c, Prefix: prefix, Parts: []string{""}, Reader: request.HolderReader, Lease: lease,
-		Cleanup: request.NewCleanup(), Invalid: driver.AtLeast("Lease", lease, driver.MinLease),
+		Cleanup: request.NewCleanup(driver.AtLeast("Lease", lease, driver.MinLease)),
 	}
 }

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -16,11 +17,19 @@ const unknownLife = time.Hour
 
 var errMayCome = driver.Down("take back a request", errors.New("the client may still send it"))
 
-// A Cleanup repeats releases in the background until the server answers. It ends with its lock.
-type Cleanup struct{ *driver.Life }
+// A Cleanup is the life of a lock: it repeats releases in the background until the server answers.
+type Cleanup struct {
+	*driver.Life
+	invalid error // names an option with an invalid value
+}
 
-// NewCleanup begins a Cleanup. Close it.
-func NewCleanup() *Cleanup { return &Cleanup{driver.NewLife()} }
+// NewCleanup begins a Cleanup. Close it. invalid, if not nil, is the error of every acquisition.
+func NewCleanup(invalid error) *Cleanup { return &Cleanup{driver.NewLife(), invalid} }
+
+// MayAcquire returns an error if no acquisition of key may begin.
+func (c *Cleanup) MayAcquire(ctx context.Context, key string) error {
+	return cmp.Or(c.invalid, c.Life.MayAcquire(ctx, key))
+}
 
 // IsAnswer reports whether the server answered a release that returned err. That the user lacks a right is an answer:
 // another try would not change it.

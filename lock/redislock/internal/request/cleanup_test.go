@@ -30,7 +30,7 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := NewCleanup()
+				c := NewCleanup(nil)
 				defer c.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -7,7 +7,6 @@
 package request
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,6 @@ type Server struct {
 	Reader  *redisscript.Script // reads the state of a lock, see Read
 	Lease   time.Duration
 	Cleanup *Cleanup
-	Invalid error // names an option with an invalid value
 
 	Replicas       int           // must acknowledge a grant; 0: none
 	ReplicaTimeout time.Duration // 0: 500 ms, or a sixth of the lease if that is less
@@ -61,11 +59,6 @@ func (s *Server) Names(key string) []string {
 		names[i] = name + part
 	}
 	return names
-}
-
-// MayAcquire returns an error if no acquisition of key may begin.
-func (s *Server) MayAcquire(ctx context.Context, key string) error {
-	return cmp.Or(s.Invalid, s.Cleanup.MayAcquire(ctx, key))
 }
 
 // A Call is a script with its keys and arguments.

@@ -82,9 +82,6 @@ func (c *Cleanup) Failed(
 func (s *Server) Poll(
 	ctx context.Context, key string, o lock.Options, try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
-	if s.Invalid != nil {
-		return nil, s.Invalid
-	}
 	next := 2 * time.Millisecond
 	return s.Cleanup.Poll(ctx, key, o, try, func(ctx context.Context, _ error) error {
 		pause := next

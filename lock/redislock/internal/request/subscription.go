@@ -38,7 +38,7 @@ type Subscription struct {
 type Hearing struct {
 	ready chan struct{} // closed when the server has confirmed the subscription
 	over  chan struct{}
-	err   error // set before over is closed
+	err   error // the server's refusal, set before over is closed; nil: the connection broke
 }
 
 func newHearing() *Hearing { return &Hearing{ready: make(chan struct{}), over: make(chan struct{})} }
@@ -56,9 +56,6 @@ func (h *Hearing) Confirmed() bool {
 // Over is closed when messages may be lost, because the connection broke or the server refused the subscription. All
 // waiters must request again.
 func (h *Hearing) Over() <-chan struct{} { return h.over }
-
-// Err returns, after Over, the server's refusal, or nil if the connection broke.
-func (h *Hearing) Err() error { return h.err }
 
 // NewSubscription returns a Subscription. message is called for one message after the other, until Close.
 func NewSubscription(
