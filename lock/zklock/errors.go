@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -109,7 +110,7 @@ func (s *Session) explain(ctx context.Context, err error) error {
 
 // down returns the error for a request that the server refused, which no retry will change, or did not answer. It says
 // how to repair that. The reason is shown to clients, so it contains only the configured root. The path of the node is
-// in the joined error, and in the log.
+// in the joined error.
 func (s *Session) down(err error) error {
 	if errors.Is(err, lock.ErrDown) {
 		return err
@@ -119,14 +120,12 @@ func (s *Session) down(err error) error {
 	}
 	reply := &replyError{err: err} // errNoLock
 	errors.As(err, &reply)
-	root, denies := max(s.config.Root, "/"), false
+	root := max(s.config.Root, "/")
 	var down *driver.DownError
 	switch number := code(reply.err); {
 	case errors.Is(err, zk.ErrNoAuth):
-		down, denies = denied("not-allowed", "root", root, "right", reply.right), true
-	case errors.Is(err, zk.ErrInvalidACL):
-		down, denies = errNoIdentity, true
-	case number == authenticationRequired: // failed logs it
+		down = denied("not-allowed", "root", root, "right", reply.right)
+	case errors.Is(err, zk.ErrInvalidACL), number == authenticationRequired:
 		down = errNoIdentity
 	case number == quotaExceeded:
 		down = denied("quota-exceeded", "root", root)
@@ -135,10 +134,6 @@ func (s *Session) down(err error) error {
 	default:
 		text := strings.TrimPrefix(reply.err.Error(), unknownError)
 		down = denied("refuses", "code", strings.TrimPrefix(text, "zk: "))
-	}
-	if denies && s.denials.due() { // with wrong credentials every request is denied
-		s.log.Error("zookeeper does not allow a request: the node belongs to other credentials or another client "+
-			"certificate", "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
 	}
 	return errors.Join(down, err)
 }
@@ -171,12 +166,11 @@ func (g *generation) failed(addr string, greeted bool, err error) {
 		why = "zookeeper greets us and closes the connection before it answers a request: " +
 			"credentials or a client certificate may be missing, or not accepted"
 	}
-	if demands || refuses {
-		g.mu.Lock()
-		g.rejected = true
-		g.mu.Unlock()
-	}
-	if g.over.Err() == nil && g.s.failures.due() {
-		g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rejected = g.rejected || demands || refuses
+	if g.over.Err() == nil && time.Since(g.complained) >= time.Minute {
+		g.complained = time.Now()
+		g.s.config.Logger.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
 	}
 }
