@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -110,7 +111,7 @@ func (s *Session) explain(ctx context.Context, err error) error {
 
 // down returns the error for a request that the server refused, which no retry will change, or did not answer. It says
 // how to repair that. The reason is shown to clients, so it contains only the configured root. The path of the node is
-// in the joined error.
+// in the joined error, and in the log.
 func (s *Session) down(err error) error {
 	if errors.Is(err, lock.ErrDown) {
 		return err
@@ -135,6 +136,10 @@ func (s *Session) down(err error) error {
 		text := strings.TrimPrefix(reply.err.Error(), unknownError)
 		down = denied("refuses", "code", strings.TrimPrefix(text, "zk: "))
 	}
+	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL) {
+		s.current.Load().complain(slog.LevelError, "zookeeper does not allow a request: the node belongs to other "+
+			"credentials or another client certificate", "error", err, "creator", s.config.CreatorOnly)
+	}
 	return errors.Join(down, err)
 }
 
@@ -153,7 +158,7 @@ func (s *Session) noConnection() *driver.DownError {
 	return errNoConnection
 }
 
-// failed records why a server cannot be used, and logs it at most once a minute. greeted: the server has greeted us.
+// failed records why a server cannot be used, and logs it. greeted: the server has greeted us.
 func (g *generation) failed(addr string, greeted bool, err error) {
 	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
 	demands, refuses := code(err) == authenticationRequired, errors.Is(err, zk.ErrAuthFailed)
@@ -166,11 +171,22 @@ func (g *generation) failed(addr string, greeted bool, err error) {
 		why = "zookeeper greets us and closes the connection before it answers a request: " +
 			"credentials or a client certificate may be missing, or not accepted"
 	}
+	if demands || refuses {
+		g.mu.Lock()
+		g.rejected = true
+		g.mu.Unlock()
+	}
+	g.complain(slog.LevelWarn, why, "server", addr, "error", err)
+}
+
+// complain logs a message about the server at most once a minute, or again when the server answers on another
+// connection. With wrong credentials it denies every request.
+func (g *generation) complain(level slog.Level, message string, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rejected = g.rejected || demands || refuses
 	if g.over.Err() == nil && time.Since(g.complained) >= time.Minute {
 		g.complained = time.Now()
-		g.s.config.Logger.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
+		args = append(args, "credentials", len(g.s.config.Credentials) > 0)
+		g.s.config.Logger.Log(context.Background(), level, message, args...)
 	}
 }

@@ -59,7 +59,7 @@ type state struct {
 	link       *link         // the same once it can be used for requests
 	identified bool          // the library knows our credentials, and repeats them on each connection
 	rejected   bool          // the server demands an identity, or refuses ours
-	complained time.Time     // when it was last logged that a server cannot be used; zero: not since the last answer
+	complained time.Time     // when complain last logged a message; zero: not on this connection
 	id         int64         // of the session
 	timeout    time.Duration // as granted by the server
 	alive      time.Time     // when the latest request or greeting was sent that was answered
@@ -170,7 +170,7 @@ func (g *generation) confirmAlive(l *link, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first := !g.serves(l)
-	g.complained, g.rejected = time.Time{}, false
+	g.rejected = false
 	if sent.After(g.alive) {
 		g.alive = sent
 	}
@@ -182,6 +182,7 @@ func (g *generation) confirmAlive(l *link, sent time.Time) {
 		first = true
 	}
 	if first {
+		g.complained = time.Time{}
 		g.s.config.Logger.Info("zookeeper session connected", "session", g.name(), "timeout", g.timeout)
 	}
 }

@@ -30,28 +30,6 @@ func openNodes(t testing.TB, c *zk.Conn, root string) (found []string) {
 	return found
 }
 
-// A process without our credentials, or with other ones, is told so at once, and not that the lock is busy or the
-// server down. The error names the node. The holder keeps its lease.
-func TestWithoutOurCredentials(t *testing.T) {
-	t.Parallel()
-	host := Servers.ZooKeeper(t)
-	owner := open(t, Config{Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true})
-	for _, r := range recipes {
-		holder := acquire(t, on(owner, r))
-		for _, credentials := range [][]string{nil, {"stock:guessed"}} {
-			s := open(t, Config{Hosts: []string{host}, Credentials: credentials})
-			for _, o := range []lock.Options{{}, {TryOnce: true}} {
-				err := refused(t, on(s, r), o)
-				saysDown(t, r, err, "not-allowed (root="+rootOf(t))
-				if err == nil || !strings.Contains(err.Error(), rootOf(t)+"/") {
-					t.Errorf("%T: %v does not name the node", r, err)
-				}
-			}
-		}
-		locktest.Release(t, holder)
-	}
-}
-
 // Each connection begins with the credentials: after a broken one, and in the next session. Otherwise requests would be
 // refused, or nodes open.
 func TestCredentialsOnEachConnection(t *testing.T) {

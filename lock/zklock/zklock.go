@@ -6,14 +6,14 @@
 //	sequential.go  the plain algorithm from enter to delete, and in queue.go the names of its nodes;
 //	               ephemeral.go is the other recipe
 //	acquire.go     what both recipes share, from Acquire to the release: locker.Acquire, attempt.run, the recipe's
-//	               enter and awaitTurn, attempt.createNode, attempt.grant
+//	               enter and awaitTurn, attempt.createNode, attempt.grant, locker.release; and locker.sweep, which
+//	               deletes nodes that could not be deleted in time
 //	generation.go  one ZooKeeper session: its state, its heartbeat and its loss; session.go has one after another
 //	link.go        one TCP connection to a server, and which server comes next
 //	request.go     requests that end with a context: ask sends one once, retry repeats it; in errors.go their errors
 //	fence.go       fences that grow even if the ensemble is rebuilt
 //
-// watch.go watches the node before ours, and our own; orphan.go deletes nodes that could not be deleted in time; and
-// inspect.go shows holders and waiters, and evicts.
+// watch.go watches the node before ours, and our own; inspect.go shows holders and waiters, and evicts.
 package zklock
 
 import (
