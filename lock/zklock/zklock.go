@@ -33,13 +33,6 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// Defaults of a Config.
-const (
-	DefaultSessionTimeout = 10 * time.Second
-	DefaultConnectTimeout = time.Second
-	DefaultRoot           = "/stock/locks"
-)
-
 // A Config describes the ensemble and how to connect to it. A zero field means its default.
 type Config struct {
 	// Hosts are servers of one ensemble, as host or host:port. The port is 2181 unless given. Required.
@@ -47,8 +40,8 @@ type Config struct {
 	// SessionTimeout is how long the server keeps our nodes after our last request. The server may grant another time.
 	// Default: 10 s.
 	SessionTimeout time.Duration
-	// ConnectTimeout limits one attempt to connect, and the time for which Acquire waits for a connection. Default: 1
-	// s.
+	// ConnectTimeout limits one attempt to connect, and the time for which Acquire waits for a connection.
+	// Default: 1 s.
 	ConnectTimeout time.Duration
 	// Root is the node below which every key has a folder. Default: "/stock/locks".
 	Root string
@@ -71,9 +64,9 @@ type Config struct {
 
 // withDefaults returns the Config with its defaults filled in, or an error for a wrong field.
 func (c Config) withDefaults() (Config, error) {
-	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
-	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
-	c.Root = strings.TrimRight(cmp.Or(c.Root, DefaultRoot), "/")
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, time.Second)
+	c.Root = strings.TrimRight(cmp.Or(c.Root, "/stock/locks"), "/")
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Called == nil {
 		c.Called = func(context.Context, string) func(error) { return func(error) {} }
