@@ -123,17 +123,6 @@ func execute(ctx context.Context, on querier, query string, args ...any) (sql.Re
 	}
 }
 
-// executeAlone executes a statement on a connection of the pool.
-func executeAlone(ctx context.Context, db *sql.DB, query string, args ...any) (sql.Result, error) {
-	conn, err := connect(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	result, err := execute(ctx, conn, query, args...)
-	giveBack(conn, err)
-	return result, err
-}
-
 func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
 
 // jitter returns a random duration between half of d and d.

@@ -184,7 +184,12 @@ func (a attempt) free(ctx context.Context, repeat time.Duration, done func(error
 
 // change changes our row. If the row is no longer ours, the error says why.
 func (a attempt) change(ctx context.Context, doing, query string, args ...any) error {
-	result, err := executeAlone(ctx, a.db, query, args...)
+	conn, err := connect(ctx, a.db)
+	if err != nil {
+		return serverFault(doing, err)
+	}
+	result, err := execute(ctx, conn, query, args...)
+	giveBack(conn, err)
 	if err != nil {
 		return serverFault(doing, err)
 	}

@@ -29,19 +29,18 @@ type recipe interface {
 	// awaitTurn waits until the key is ours, and returns the node with which we hold it. After an error it returns the
 	// node that the caller must delete, if there is one. The error is errAgain if own has vanished.
 	awaitTurn(ctx context.Context, a *attempt, own node) (node, error)
-	// find searches for the node that was created with guid. The error is zk.ErrNoNode if there is none.
-	find(ctx context.Context, g *generation, dir, guid string) (node, error)
-	// delete deletes n, and no other node. It never repeats a deletion that got no reply. So if the error is
-	// zk.ErrNoNode, n had been deleted by another client or with its session.
+	// delete deletes n, and no other node. A node without a name is found by its guid. delete never repeats a deletion
+	// that got no reply. So if the error is zk.ErrNoNode, n does not exist, or had been deleted by another client or
+	// with its session.
 	delete(ctx context.Context, g *generation, n node) error
-	// contenders returns the nodes in a folder, the holder's first. There need be no folder.
-	contenders(ctx context.Context, g *generation, dir string) ([]node, error)
+	// contenders returns up to most nodes in a folder, the holder's first. There need be no folder.
+	contenders(ctx context.Context, g *generation, dir string, most int) ([]node, error)
 }
 
 // A node is our place in the queue of a folder, or the lock itself; or another contender's.
 type node struct {
-	dir, name string
-	guid      string // part of the node's name or data; identifies the node if the reply to create is lost
+	dir, name string // name is empty if the reply to create is lost
+	guid      string // part of the node's name or data, which identifies a node without a name
 	owner     string // Options.Owner of the contender; not set by create
 	czxid     int64  // the transaction that created the node
 	clock     int64  // the server's clock at that transaction, in milliseconds
@@ -49,6 +48,9 @@ type node struct {
 	session   int64 // the session that owns the node; 0: none, the node is not ephemeral
 	alone     bool  // the node was the only child when it was created, so no contender is ahead
 	version   int32 // of the folder, after the transaction that created the node; only Ephemeral uses it
+	// until is the time until which the request to create a node without a name may still arrive. After that its
+	// session has expired, and a node would be removed with the session.
+	until time.Time
 }
 
 func (n node) path() string { return n.dir + "/" + n.name }
@@ -124,8 +126,21 @@ func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 	return nil, a.session.explain(ctx, err)
 }
 
+// checkFree returns a HeldError if the key of a try is held. Creating a node and deleting it again would cost two
+// transactions of the whole ensemble for each failed try.
+func (a *attempt) checkFree(ctx context.Context) error {
+	if !a.options.TryOnce {
+		return nil
+	}
+	first, err := a.recipe.contenders(ctx, a.g, a.dir, 1)
+	if err == nil && len(first) > 0 {
+		err = &lock.HeldError{Key: a.key, Holder: first[0].owner}
+	}
+	return err
+}
+
 // createNode creates our node, and the folder if there is none, and sets the node's fence. After an error there is no
-// node, or it is an orphan.
+// node, or it is an orphan. A node whose creation was not answered is not used but deleted, and the error is errAgain.
 func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 	for range tries {
 		var r *fenceRecord
@@ -134,10 +149,15 @@ func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 		}
 		guid := uuid.NewString()
 		n, err = a.sendCreate(ctx, r, guid)
-		if !answered(err) { // If the node exists, a second node would wait behind it for ever.
-			n, err = a.findUnanswered(ctx, guid)
-		}
 		switch {
+		case !answered(err): // if the node exists, a second node would wait behind it
+			n = node{dir: a.dir, guid: guid, until: time.Now().Add(a.g.now().timeout)}
+			if a.g.waitForLink(ctx) == nil {
+				a.withdraw(n)
+			} else {
+				a.sweep(n)
+			}
+			return node{}, errAgain
 		case err == nil:
 			if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
 				a.withdraw(n)
@@ -147,8 +167,7 @@ func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 		case errors.Is(err, errRecordChanged):
 			a.g.record.CompareAndSwap(r, nil)
 		case errors.Is(err, zk.ErrNoNode):
-			// The folder does not exist: it was never made, or the server has just removed it because it was empty. Or
-			// a node was not found.
+			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
 			if failed := a.g.makeFolder(ctx, a.dir); failed != nil {
 				return node{}, failed
 			}
@@ -187,27 +206,6 @@ func (a *attempt) sendCreate(ctx context.Context, r *fenceRecord, guid string) (
 	return node{}, err
 }
 
-// findUnanswered searches for the node of a create without a reply. The node is ours only if this session owns it. The
-// node of an earlier session would be removed while we rely on it (CURATOR-604). A generation is one session, so there
-// should be no such node, but findUnanswered checks it. If there is no node, the request may still be on its way, so
-// the search continues in the background.
-func (a *attempt) findUnanswered(ctx context.Context, guid string) (node, error) {
-	err := a.g.waitForLink(ctx)
-	var n node
-	if err == nil {
-		n, err = a.recipe.find(ctx, a.g, a.dir, guid)
-	}
-	if err == nil && n.session != a.g.now().id {
-		err = zk.ErrNoNode
-	}
-	if err != nil {
-		until := time.Now().Add(a.g.now().timeout)
-		a.session.sweep(orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: until})
-		return node{}, err
-	}
-	return n, nil
-}
-
 // grant returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
 func (a *attempt) grant(own node) *lock.Lease {
 	g := a.g
@@ -239,10 +237,10 @@ func (l locker) release(ctx context.Context, own node) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zk.ErrNoNode) && own.until.IsZero() {
 		return errNodeGone
 	}
-	l.session.sweep(orphan{recipe: l.recipe, node: own})
+	l.sweep(own)
 	return l.session.down(err)
 }
 
@@ -251,4 +249,25 @@ func (a *attempt) withdraw(own node) {
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
 	_ = a.release(ctx, own) // after an error the node is an orphan
+}
+
+// sweep deletes an orphan in the background, for as long as the Session is open. An orphan is a node that could not be
+// deleted in time. While its session lives, such a node would stay at the head of its queue, and all contenders would
+// wait for it (CURATOR-678). sweep may delete it in any generation: a recipe deletes no other node.
+func (l locker) sweep(orphan node) {
+	l.session.life.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) (done bool) {
+		g, err := l.session.usable(ctx)
+		if err != nil {
+			return false
+		}
+		late := time.Now().After(orphan.until) // read before the search, which finds nothing if the node comes later
+		err = l.recipe.delete(ctx, g, orphan)
+		if errors.Is(err, zk.ErrNoNode) {
+			return late
+		}
+		if err != nil && answered(err) {
+			l.session.config.Logger.Error("zookeeper lock node cannot be deleted", "folder", orphan.dir, "error", err)
+		}
+		return answered(err)
+	})
 }

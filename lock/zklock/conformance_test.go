@@ -35,7 +35,7 @@ func harnesses() []locktest.Harness {
 	owned := Config{Root: "/owned/locks", Credentials: []string{ours}, CreatorOnly: true}
 	return []locktest.Harness{
 		// Without lock.HandOver, which would leave only one waiter for each process, and no herd.
-		harness("zk-ephemeral", new(Ephemeral).Promise(), Config{Root: DefaultRoot}, func(s *Session) lock.Locker {
+		harness("zk-ephemeral", new(Ephemeral).Promise(), Config{Root: "/stock/locks"}, func(s *Session) lock.Locker {
 			return NewEphemeral(s)
 		}),
 		harness("zk-sequential", new(Sequential).Promise(), owned, func(s *Session) lock.Locker {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -119,14 +121,12 @@ func (s *Session) down(err error) error {
 	}
 	reply := &replyError{err: err} // errNoLock
 	errors.As(err, &reply)
-	root, denies := max(s.config.Root, "/"), false
+	root := max(s.config.Root, "/")
 	var down *driver.DownError
 	switch number := code(reply.err); {
 	case errors.Is(err, zk.ErrNoAuth):
-		down, denies = denied("not-allowed", "root", root, "right", reply.right), true
-	case errors.Is(err, zk.ErrInvalidACL):
-		down, denies = errNoIdentity, true
-	case number == authenticationRequired: // failed logs it
+		down = denied("not-allowed", "root", root, "right", reply.right)
+	case errors.Is(err, zk.ErrInvalidACL), number == authenticationRequired:
 		down = errNoIdentity
 	case number == quotaExceeded:
 		down = denied("quota-exceeded", "root", root)
@@ -136,9 +136,9 @@ func (s *Session) down(err error) error {
 		text := strings.TrimPrefix(reply.err.Error(), unknownError)
 		down = denied("refuses", "code", strings.TrimPrefix(text, "zk: "))
 	}
-	if denies && s.denials.due() { // with wrong credentials every request is denied
-		s.log.Error("zookeeper does not allow a request: the node belongs to other credentials or another client "+
-			"certificate", "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
+	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL) {
+		s.current.Load().complain(slog.LevelError, "zookeeper does not allow a request: the node belongs to other "+
+			"credentials or another client certificate", "error", err, "creator", s.config.CreatorOnly)
 	}
 	return errors.Join(down, err)
 }
@@ -158,7 +158,7 @@ func (s *Session) noConnection() *driver.DownError {
 	return errNoConnection
 }
 
-// failed records why a server cannot be used, and logs it at most once a minute. greeted: the server has greeted us.
+// failed records why a server cannot be used, and logs it. greeted: the server has greeted us.
 func (g *generation) failed(addr string, greeted bool, err error) {
 	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
 	demands, refuses := code(err) == authenticationRequired, errors.Is(err, zk.ErrAuthFailed)
@@ -176,7 +176,17 @@ func (g *generation) failed(addr string, greeted bool, err error) {
 		g.rejected = true
 		g.mu.Unlock()
 	}
-	if g.over.Err() == nil && g.s.failures.due() {
-		g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
+	g.complain(slog.LevelWarn, why, "server", addr, "error", err)
+}
+
+// complain logs a message about the server at most once a minute, or again when the server answers on another
+// connection. With wrong credentials it denies every request.
+func (g *generation) complain(level slog.Level, message string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over.Err() == nil && time.Since(g.complained) >= time.Minute {
+		g.complained = time.Now()
+		args = append(args, "credentials", len(g.s.config.Credentials) > 0)
+		g.s.config.Logger.Log(context.Background(), level, message, args...)
 	}
 }

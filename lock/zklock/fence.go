@@ -105,10 +105,8 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 func (g *generation) origin() string { return g.s.config.Root + "/" + originName }
 
 func (g *generation) makeRecord(ctx context.Context) error {
-	if g.s.config.Root != "" {
-		if err := g.makeFolder(ctx, g.s.config.Root); err != nil {
-			return err
-		}
+	if err := g.makeFolder(ctx, g.s.config.Root); err != nil {
+		return err
 	}
 	name := uuid.NewString()
 	_, err := retry(ctx, g, g.origin(), "create", func() ([]zk.MultiResponse, error) {

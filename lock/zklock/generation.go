@@ -48,7 +48,7 @@ type generation struct {
 	state
 }
 
-// A state is what changes in a generation, guarded by its mu, as are served and watches of its links. Always:
+// A state is what changes in a generation, guarded by its mu, as are the watches of its links. Always:
 //
 //   - link is nil or dialed. It is nil until the server has accepted the session on it and knows our credentials, and
 //     when the generation has ended, because a request would keep the session alive.
@@ -59,6 +59,7 @@ type state struct {
 	link       *link         // the same once it can be used for requests
 	identified bool          // the library knows our credentials, and repeats them on each connection
 	rejected   bool          // the server demands an identity, or refuses ours
+	complained time.Time     // when complain last logged a message; zero: not on this connection
 	id         int64         // of the session
 	timeout    time.Duration // as granted by the server
 	alive      time.Time     // when the latest request or greeting was sent that was answered
@@ -85,6 +86,9 @@ func (g *generation) now() state {
 
 // usable reports whether a request made now can expect a reply soon.
 func (s state) usable() bool { return s.link != nil && s.outage.Err() == nil }
+
+// serves reports whether the server has answered a request on l.
+func (s state) serves(l *link) bool { return s.heard.After(l.opened) }
 
 // limit returns when the session must not be relied on any more.
 func (s state) limit() time.Time { return s.alive.Add(s.timeout * 2 / 3) }
@@ -163,11 +167,10 @@ func (g *generation) use(l *link) {
 // confirmAlive records that a request of that time was answered on l.
 func (g *generation) confirmAlive(l *link, sent time.Time) {
 	g.route.failed.Store(0)
-	g.s.failures.reset()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := !l.served
-	l.served, g.rejected = true, false
+	first := !g.serves(l)
+	g.rejected = false
 	if sent.After(g.alive) {
 		g.alive = sent
 	}
@@ -179,7 +182,8 @@ func (g *generation) confirmAlive(l *link, sent time.Time) {
 		first = true
 	}
 	if first {
-		g.s.log.Info("zookeeper session connected", "session", g.name(), "timeout", g.timeout)
+		g.complained = time.Time{}
+		g.s.config.Logger.Info("zookeeper session connected", "session", g.name(), "timeout", g.timeout)
 	}
 }
 
@@ -188,7 +192,7 @@ func (g *generation) lose(cause error) {
 	if g.over.Err() == nil {
 		g.link = nil
 		g.end(cause)
-		g.s.log.Warn("zookeeper session lost", "session", g.name(), "cause", cause)
+		g.s.config.Logger.Warn("zookeeper session lost", "session", g.name(), "cause", cause)
 	}
 }
 
@@ -279,7 +283,7 @@ func (g *generation) monitor() {
 			asking = false
 			if err == nil {
 				g.confirmAlive(link, sent)
-			} else if !link.served {
+			} else if !g.now().serves(link) {
 				g.failed(link.addr, true, err)
 			}
 		}
@@ -309,7 +313,7 @@ func (g *generation) applyLimits(now, beat time.Time, asking bool) (wake time.Ti
 	if g.outage.Err() == nil && due(g.heard.Add(patience)) {
 		g.endOutage(errNoConnection)
 		g.s.changed.signal()
-		g.s.log.Warn("zookeeper session suspended", "session", g.name())
+		g.s.config.Logger.Warn("zookeeper session suspended", "session", g.name())
 	}
 	if g.link != nil && due(g.alive.Add(g.timeout/3)) {
 		g.link.Close()

@@ -30,26 +30,6 @@ func openNodes(t testing.TB, c *zk.Conn, root string) (found []string) {
 	return found
 }
 
-// A process without our credentials, or with other ones, is told so at once, and not that the lock is busy or the
-// server down. The log names the node. The holder keeps its lease.
-func TestWithoutOurCredentials(t *testing.T) {
-	t.Parallel()
-	host := Servers.ZooKeeper(t)
-	owner := open(t, Config{Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true})
-	for _, r := range recipes {
-		holder := acquire(t, on(owner, r))
-		for _, credentials := range [][]string{nil, {"stock:guessed"}} {
-			var log logged
-			s := open(t, Config{Hosts: []string{host}, Credentials: credentials, Logger: log.logger()})
-			for _, o := range []lock.Options{{}, {TryOnce: true}} {
-				saysDown(t, r, refused(t, on(s, r), o), "not-allowed (root="+rootOf(t))
-			}
-			log.must(t, rootOf(t)+"/")
-		}
-		locktest.Release(t, holder)
-	}
-}
-
 // Each connection begins with the credentials: after a broken one, and in the next session. Otherwise requests would be
 // refused, or nodes open.
 func TestCredentialsOnEachConnection(t *testing.T) {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
@@ -27,60 +30,60 @@ var (
 // time when it got the lock. The remaining time is not known, because a session lasts as long as its process. It omits
 // contenders that leave meanwhile, and the waiters of Ephemeral, of which the server knows only the watches.
 //
-// It costs one round trip for each key and, with Sequential, for each contender, and two for a fence if
-// their record has changed. The requests for 32 keys are under way together.
+// It costs one round trip for each key and, with Sequential, for each contender, and two for the fences. The requests
+// for 32 keys are under way together.
 func (l locker) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
-	dirs := make([]string, len(keys))
-	for i, key := range keys {
+	for _, key := range keys {
 		if err := driver.CheckKey(key); err != nil {
 			return nil, err
 		}
-		dirs[i] = l.folder(key)
 	}
 	return inquire(ctx, l.session, "inspect locks", func(ctx context.Context, g *generation) ([]lock.State, error) {
-		states := make([]lock.State, len(dirs))
-		return states, atOnce(len(dirs), func(i int) error {
-			all, err := l.recipe.contenders(ctx, g, dirs[i])
-			if err != nil {
-				return err
-			}
-			for j, n := range all {
-				c := lock.Contender{Who: n.owner, Since: time.UnixMilli(n.clock)}
-				if j > 0 {
-					states[i].Waiters = append(states[i].Waiters, c)
-					continue
-				}
-				c.Fence, err = g.knownFence(ctx, n.czxid)
-				states[i].Holder = &c
-			}
+		all := make([][]node, len(keys))
+		err := atOnce(len(keys), func(i int) (err error) {
+			all[i], err = l.recipe.contenders(ctx, g, l.folder(keys[i]), math.MaxInt)
 			return err
 		})
+		if err != nil {
+			return nil, err
+		}
+		r, err := g.readRecord(ctx) // now it has the fence of each holder that has one
+		if errors.Is(err, zk.ErrNoNode) {
+			r, err = &fenceRecord{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		states := make([]lock.State, len(keys))
+		for i, contenders := range all {
+			states[i] = stateOf(contenders, r)
+		}
+		return states, nil
 	})
 }
 
-// knownFence returns the fence of another contender's node, or lock.NoFence if it has none yet, or if a lock was
-// requested after an election since. It changes nothing on the server: if this session's copy of the record does not
-// know the fence, it reads the record.
-func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, error) {
-	if known := g.record.Load(); known != nil {
-		if fence, ok := known.fence(czxid); ok {
-			return fence, nil
+// stateOf returns the state of a key. The holder's fence is lock.NoFence if it has none yet, or if a lock was requested
+// after an election since.
+func stateOf(contenders []node, r *fenceRecord) (s lock.State) {
+	for i, n := range contenders {
+		c := lock.Contender{Who: n.owner, Since: time.UnixMilli(n.clock)}
+		if i > 0 {
+			s.Waiters = append(s.Waiters, c)
+			continue
 		}
+		c.Fence, _ = r.fence(n.czxid)
+		s.Holder = &c
 	}
-	r, err := g.readRecord(ctx)
-	if err != nil {
-		return lock.NoFence, unlessGone(err)
-	}
-	fence, _ := r.fence(czxid)
-	return fence, nil
+	return s
 }
 
-// contenders reads each node of the queue, in parallel.
-func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
+// contenders reads the nodes of the queue, in parallel.
+func (sequential) contenders(ctx context.Context, g *generation, dir string, most int) ([]node, error) {
 	queue, err := readQueue(ctx, g, dir)
 	if err != nil {
 		return nil, unlessGone(err)
 	}
+	queue = queue[:min(most, len(queue))]
 	all := make([]node, len(queue))
 	err = atOnce(len(queue), func(i int) (err error) {
 		all[i], err = g.read(ctx, dir, queue[i].name)
@@ -90,7 +93,7 @@ func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]
 }
 
 // contenders returns the holder. If its node is not ephemeral, the error is errNoLock.
-func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
+func (ephemeral) contenders(ctx context.Context, g *generation, dir string, _ int) ([]node, error) {
 	n, err := g.readLock(ctx, dir)
 	if err != nil {
 		return nil, unlessGone(err)
@@ -124,8 +127,8 @@ func inquire[T any](
 // notice. The returned fence lies between the fences of the deleted node and of the next one. Evict also deletes a node
 // that no lock has made, because it would block all contenders.
 //
-// Round trips: those of InspectAll and one more, or three with Ephemeral. For a free key Evict acquires and releases a
-// lease to get a fence.
+// Round trips: two to read the holder, or one with Ephemeral, and one to delete its node, or three with Ephemeral. For
+// a free key Evict acquires and releases a lease to get a fence.
 func (l locker) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	if err := driver.CheckKey(key); err != nil {
 		return lock.NoFence, err
@@ -134,7 +137,7 @@ func (l locker) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	doing := fmt.Sprintf("evict the holder of lock %q", key)
 	for range tries {
 		evicted, err := inquire(ctx, l.session, doing, func(ctx context.Context, g *generation) (lock.Fence, error) {
-			all, err := l.recipe.contenders(ctx, g, dir)
+			all, err := l.recipe.contenders(ctx, g, dir, 1)
 			if len(all) == 0 || err != nil && !errors.Is(err, errNoLock) {
 				return lock.NoFence, err
 			}
@@ -158,8 +161,8 @@ func (l locker) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return lock.NoFence, fmt.Errorf("%s: %w, and free again, too fast to be evicted", doing, lock.ErrHeld)
 }
 
-// Keys lists the keys whose folder under Root has a contender, with the round trips of InspectAll for each folder;
-// empty ones exist for a minute.
+// Keys lists the keys whose folder under Root has a contender, with up to two round trips for each folder; empty ones
+// exist for a minute.
 func (l locker) Keys(ctx context.Context) ([]string, error) {
 	return inquire(ctx, l.session, "list locks", func(ctx context.Context, g *generation) ([]string, error) {
 		root := l.session.config.Root
@@ -174,7 +177,7 @@ func (l locker) Keys(ctx context.Context) ([]string, error) {
 			if !ours || err != nil {
 				return nil // not made by escape, or not for this lock
 			}
-			all, err := l.recipe.contenders(ctx, g, root+"/"+folders[i])
+			all, err := l.recipe.contenders(ctx, g, root+"/"+folders[i], 1)
 			if len(all) > 0 {
 				keys[i] = key
 				return nil // also if a node that no lock has made is there

@@ -30,7 +30,6 @@ type link struct {
 	greeted bool
 	timeout time.Duration
 
-	served  bool              // the server has answered a request; only monitor writes it
 	watches map[string]*watch // by path, set on this link
 }
 

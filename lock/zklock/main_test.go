@@ -75,7 +75,7 @@ func (s *Session) isConnected() bool {
 	g := s.current.Load()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.link != nil && g.link.served && g.outage.Err() == nil
+	return g.link != nil && g.serves(g.link) && g.outage.Err() == nil
 }
 
 // watchCount returns how many watches the session's waiters share.

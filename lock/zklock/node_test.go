@@ -41,8 +41,36 @@ func TestEvictAfterAReconnect(t *testing.T) {
 	}
 }
 
+// A try is told who holds the key. If it is overtaken between its look at the key and its node, it does not wait, and
+// leaves nothing behind.
+func TestTries(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	for _, r := range recipes {
+		p := proxied(t, host)
+		l, other := on(dial(t, p.Addr()), r), on(dial(t, host), r)
+		locktest.Release(t, acquire(t, l)) // makes the folder and reads the record
+		create := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Hold})
+		tried := make(chan error, 1)
+		go func() { tried <- locktest.Try(t, l, key) }()
+		<-create.Sprung()
+		holder := acquire(t, other)
+		create.Release()
+		if err := <-tried; !errors.Is(err, lock.ErrHeld) && !errors.Is(err, lock.ErrDown) { // the server may be busy
+			t.Errorf("%T: overtaken: %v, want ErrHeld", r, err)
+		}
+		err := refused(t, l, lock.Options{TryOnce: true})
+		if held, is := errors.AsType[*lock.HeldError](err); !is || held.Holder != "holder" {
+			t.Errorf("%T: %v, want the name of the holder", r, err)
+		}
+		locktest.Release(t, holder)
+		locktest.Release(t, acquire(t, other))
+	}
+}
+
 // A node that another made by hand, and that no session will take away, is told of, and can be evicted. What an
-// operator writes to the folder does not keep a holder from giving the lock back.
+// operator writes to the folder does not keep a holder from giving the lock back, and an evicted holder does not give
+// back the next one's.
 func TestALockNodeThatNobodyOwns(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
@@ -52,6 +80,13 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	_, err := c.Set(folder, []byte("a note"), -1)
 	must(t, err)
 	locktest.Release(t, lease)
+	evicted := acquire(t, e)
+	evict(t, e)
+	next := acquire(t, e)
+	if err := evicted.Release(); !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("release of an evicted holder: %v, want ErrTaken", err)
+	}
+	locktest.Release(t, next)
 	_, err = c.Create(folder+"/"+ephemeralName, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	must(t, err)
 	for _, o := range []lock.Options{{}, {TryOnce: true}} {

@@ -147,6 +147,9 @@ func (g *generation) read(ctx context.Context, dir, name string) (node, error) {
 // makeFolder makes path and its missing parents. They are containers, which the server removes some time (by default up
 // to a minute) after the deletion of their last child.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
+	if path == "" {
+		return nil // the root always exists
+	}
 	for range tries {
 		_, err := retry(ctx, g, path, "create", func() (string, error) {
 			return g.conn.CreateContainer(path, nil, zk.FlagContainer, g.s.acl())
@@ -154,11 +157,10 @@ func (g *generation) makeFolder(ctx context.Context, path string) error {
 		if errors.Is(err, zk.ErrNodeExists) {
 			return nil
 		}
-		parent := path[:strings.LastIndexByte(path, '/')]
-		if !errors.Is(err, zk.ErrNoNode) || parent == "" {
+		if !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		if err := g.makeFolder(ctx, parent); err != nil {
+		if err := g.makeFolder(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
 			return err
 		}
 	}

@@ -65,24 +65,17 @@ func (sequential) newNode(guid, owner string) (name, data string, flags int32) {
 	return protected + guid + lockName, owner, zk.FlagEphemeralSequential
 }
 
-// enter queues up. The key is ours at once if our node is the only one. For TryOnce it reads first: creating a node
-// and deleting it again would cost two transactions of the whole ensemble for each failed try.
-func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
-	if a.options.TryOnce {
-		queue, err := readQueue(ctx, a.g, a.dir)
-		if err := unlessGone(err); err != nil {
-			return node{}, false, err
-		}
-		if len(queue) > 0 {
-			return node{}, false, r.heldBy(ctx, a, queue[0].name)
-		}
+// enter queues up. The key is ours at once if our node is the only one.
+func (sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
+	if err := a.checkFree(ctx); err != nil {
+		return node{}, false, err
 	}
 	own, err = a.createNode(ctx) // 1
 	return own, own.alone, err
 }
 
 // awaitTurn waits until own is the first in the queue, or ctx ends.
-func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, error) {
+func (sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, error) {
 	for {
 		reconnected := a.g.s.changed.next()
 		queue, err := readQueue(ctx, a.g, a.dir) // 2
@@ -99,7 +92,7 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 		case ahead == 0:
 			return own, nil
 		case a.options.TryOnce:
-			return own, r.heldBy(ctx, a, queue[0].name)
+			return own, &lock.HeldError{Key: a.key} // another contender was faster than our node
 		}
 		a.held = &lock.HeldError{Key: a.key}
 		before, err := a.g.watch(ctx, a.dir+"/"+queue[ahead-1].name) // 3
@@ -129,31 +122,19 @@ func readQueue(ctx context.Context, g *generation, dir string) ([]queueNode, err
 	return parseQueue(names), err
 }
 
-// heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
-// has released the key in the meantime.
-func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
-	holder, _ := a.g.read(ctx, a.dir, head)
-	return &lock.HeldError{Key: a.key, Holder: holder.owner}
-}
-
-// find lists the folder, and reads the node with guid.
-func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	queue, err := readQueue(ctx, g, dir)
-	if err != nil {
-		return node{}, err
-	}
-	for _, q := range queue {
-		if strings.HasPrefix(q.name, protected+guid) {
-			n, err := g.read(ctx, dir, q.name)
-			n.guid = guid
-			return n, err
-		}
-	}
-	return node{}, zk.ErrNoNode
-}
-
 // delete is step 5. It needs no condition, because no other node has this name, in any session.
 func (sequential) delete(ctx context.Context, g *generation, n node) error {
+	if n.name == "" {
+		queue, err := readQueue(ctx, g, n.dir)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(queue, func(q queueNode) bool { return strings.HasPrefix(q.name, protected+n.guid) })
+		if at < 0 {
+			return zk.ErrNoNode
+		}
+		n.name = queue[at].name
+	}
 	_, err := ask(ctx, g, 0, n.path(), "delete", func() (struct{}, error) {
 		return struct{}{}, g.conn.Delete(n.path(), -1)
 	})

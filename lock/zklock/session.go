@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 )
 
@@ -20,14 +18,11 @@ import (
 // are lost with it, all at once. A lost generation is never used again, even if the server has kept its session
 // alive. A Session is safe for concurrent use.
 type Session struct {
-	config   Config
-	log      *slog.Logger
-	ctx      context.Context // ends with Close
-	stop     context.CancelFunc
-	owned    sync.WaitGroup // the goroutines that Close waits for
-	life     *driver.Life
-	denials  occasional
-	failures occasional // to connect
+	config Config
+	ctx    context.Context // ends with Close
+	stop   context.CancelFunc
+	owned  sync.WaitGroup // the goroutines that Close waits for
+	life   *driver.Life
 
 	current atomic.Pointer[generation]
 	// changed signals that current is another generation, has another connection or none, or that ctx has ended.
@@ -42,7 +37,7 @@ func Dial(config Config) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	s := &Session{config: config, log: config.Logger, life: driver.NewLife()}
+	s := &Session{config: config, life: driver.NewLife()}
 	s.changed.ch = make(chan struct{})
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	first, err := s.begin()
@@ -71,22 +66,14 @@ func (s *Session) Close() error {
 func (s *Session) Check(ctx context.Context) error {
 	connected, cancel := context.WithTimeout(ctx, reconnectTime)
 	defer cancel()
-	for {
-		g, err := s.usable(connected)
-		if err == nil {
-			_, err = ask(ctx, g, 0, "/", "read", func() (string, error) { return g.conn.Sync("/") })
-		}
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
-		case answered(err):
-			return s.down(err)
-		case connected.Err() != nil || errors.Is(err, lock.ErrDown):
-			return s.noConnection()
-		}
+	g, err := s.usable(connected)
+	if err == nil {
+		_, err = ask(ctx, g, 0, "/", "read", func() (string, error) { return g.conn.Sync("/") })
 	}
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	return nil
 }
 
 // run begins one generation after another until Close. A generation that cannot connect keeps trying. This loop needs
@@ -108,7 +95,7 @@ func (s *Session) begin() (*generation, error) {
 	defer g.mu.Unlock()
 	conn, events, err := zk.Connect(s.config.Hosts, s.config.SessionTimeout,
 		zk.WithDialer(g.dial), zk.WithHostProvider(g.route), zk.WithEventCallback(g.event),
-		zk.WithLogger(slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)), zk.WithLogInfo(false))
+		zk.WithLogger(slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug)), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}
@@ -192,14 +179,3 @@ func (b *broadcast) signal() {
 	close(b.ch)
 	b.ch = make(chan struct{})
 }
-
-// An occasional is something that is done at most once a minute. Its value is when it was done last, in nanoseconds
-// since 1970.
-type occasional struct{ last atomic.Int64 }
-
-func (o *occasional) due() bool {
-	now, last := time.Now().UnixNano(), o.last.Load()
-	return now-last >= int64(time.Minute) && o.last.CompareAndSwap(last, now)
-}
-
-func (o *occasional) reset() { o.last.Store(0) }

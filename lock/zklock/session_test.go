@@ -151,7 +151,7 @@ func TestLimitsOfASession(t *testing.T) {
 func connected(t *testing.T, timeout time.Duration) *generation {
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close(); there.Close() })
-	s := &Session{log: slog.New(slog.DiscardHandler)}
+	s := &Session{config: Config{Logger: slog.New(slog.DiscardHandler)}}
 	s.changed.ch = make(chan struct{})
 	g := newGeneration(s)
 	g.conn = new(zk.Conn)

@@ -59,6 +59,13 @@ func TestTLS(t *testing.T) {
 		"ssl.keyStore.location=" + store(t, pair), "ssl.trustStore.location=" + ca.File,
 	}}}).Add(t.Context(), server.ZooKeeper)
 	servertest.Started(t, err)
+	locktest.Eventually(t, "the port for TLS", func() bool { // a session logs one failure a minute
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 	own := ca.Issue(t, "stock")
 	for _, row := range []struct {
 		name string

@@ -6,14 +6,14 @@
 //	sequential.go  the plain algorithm from enter to delete, and in queue.go the names of its nodes;
 //	               ephemeral.go is the other recipe
 //	acquire.go     what both recipes share, from Acquire to the release: locker.Acquire, attempt.run, the recipe's
-//	               enter and awaitTurn, attempt.createNode, attempt.grant
+//	               enter and awaitTurn, attempt.createNode, attempt.grant, locker.release; and locker.sweep, which
+//	               deletes nodes that could not be deleted in time
 //	generation.go  one ZooKeeper session: its state, its heartbeat and its loss; session.go has one after another
 //	link.go        one TCP connection to a server, and which server comes next
 //	request.go     requests that end with a context: ask sends one once, retry repeats it; in errors.go their errors
 //	fence.go       fences that grow even if the ensemble is rebuilt
 //
-// watch.go watches the node before ours, and our own; orphan.go deletes nodes that could not be deleted in time; and
-// inspect.go shows holders and waiters, and evicts.
+// watch.go watches the node before ours, and our own; inspect.go shows holders and waiters, and evicts.
 package zklock
 
 import (
@@ -33,13 +33,6 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// Defaults of a Config.
-const (
-	DefaultSessionTimeout = 10 * time.Second
-	DefaultConnectTimeout = time.Second
-	DefaultRoot           = "/stock/locks"
-)
-
 // A Config describes the ensemble and how to connect to it. A zero field means its default.
 type Config struct {
 	// Hosts are servers of one ensemble, as host or host:port. The port is 2181 unless given. Required.
@@ -47,8 +40,8 @@ type Config struct {
 	// SessionTimeout is how long the server keeps our nodes after our last request. The server may grant another time.
 	// Default: 10 s.
 	SessionTimeout time.Duration
-	// ConnectTimeout limits one attempt to connect, and the time for which Acquire waits for a connection. Default: 1
-	// s.
+	// ConnectTimeout limits one attempt to connect, and the time for which Acquire waits for a connection.
+	// Default: 1 s.
 	ConnectTimeout time.Duration
 	// Root is the node below which every key has a folder. Default: "/stock/locks".
 	Root string
@@ -71,9 +64,9 @@ type Config struct {
 
 // withDefaults returns the Config with its defaults filled in, or an error for a wrong field.
 func (c Config) withDefaults() (Config, error) {
-	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
-	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
-	c.Root = strings.TrimRight(cmp.Or(c.Root, DefaultRoot), "/")
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, time.Second)
+	c.Root = strings.TrimRight(cmp.Or(c.Root, "/stock/locks"), "/")
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Called == nil {
 		c.Called = func(context.Context, string) func(error) { return func(error) {} }
