@@ -29,6 +29,8 @@ type recipe interface {
 	// awaitTurn waits until the key is ours, and returns the node with which we hold it. After an error it returns the
 	// node that the caller must delete, if there is one. The error is errAgain if own has vanished.
 	awaitTurn(ctx context.Context, a *attempt, own node) (node, error)
+	// find searches for the node that was created with guid. The error is zk.ErrNoNode if there is none.
+	find(ctx context.Context, g *generation, dir, guid string) (node, error)
 	// delete deletes n, and no other node. A node without a name is found by its guid. delete never repeats a deletion
 	// that got no reply. So if the error is zk.ErrNoNode, n does not exist, or had been deleted by another client or
 	// with its session.
@@ -140,7 +142,7 @@ func (a *attempt) checkFree(ctx context.Context) error {
 }
 
 // createNode creates our node, and the folder if there is none, and sets the node's fence. After an error there is no
-// node, or it is an orphan. A node whose creation was not answered is not used but deleted, and the error is errAgain.
+// node, or it is an orphan.
 func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 	for range tries {
 		var r *fenceRecord
@@ -149,15 +151,10 @@ func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 		}
 		guid := uuid.NewString()
 		n, err = a.sendCreate(ctx, r, guid)
+		if !answered(err) { // If the node exists, a second node would wait behind it for ever.
+			n, err = a.findUnanswered(ctx, guid)
+		}
 		switch {
-		case !answered(err): // if the node exists, a second node would wait behind it
-			n = node{dir: a.dir, guid: guid, until: time.Now().Add(a.g.now().timeout)}
-			if a.g.waitForLink(ctx) == nil {
-				a.withdraw(n)
-			} else {
-				a.sweep(n)
-			}
-			return node{}, errAgain
 		case err == nil:
 			if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
 				a.withdraw(n)
@@ -167,7 +164,8 @@ func (a *attempt) createNode(ctx context.Context) (n node, err error) {
 		case errors.Is(err, errRecordChanged):
 			a.g.record.CompareAndSwap(r, nil)
 		case errors.Is(err, zk.ErrNoNode):
-			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
+			// The folder does not exist: it was never made, or the server has just removed it because it was empty. Or
+			// a node was not found.
 			if failed := a.g.makeFolder(ctx, a.dir); failed != nil {
 				return node{}, failed
 			}
@@ -206,6 +204,26 @@ func (a *attempt) sendCreate(ctx context.Context, r *fenceRecord, guid string) (
 	return node{}, err
 }
 
+// findUnanswered searches for the node of a create without a reply. The node is ours only if this session owns it. The
+// node of an earlier session would be removed while we rely on it (CURATOR-604). A generation is one session, so there
+// should be no such node, but findUnanswered checks it. If there is no node, the request may still be on its way, so
+// the search continues in the background.
+func (a *attempt) findUnanswered(ctx context.Context, guid string) (node, error) {
+	err := a.g.waitForLink(ctx)
+	var n node
+	if err == nil {
+		n, err = a.recipe.find(ctx, a.g, a.dir, guid)
+	}
+	if err == nil && n.session != a.g.now().id {
+		err = zk.ErrNoNode
+	}
+	if err != nil {
+		a.sweep(node{dir: a.dir, guid: guid, until: time.Now().Add(a.g.now().timeout)})
+		return node{}, err
+	}
+	return n, nil
+}
+
 // grant returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
 func (a *attempt) grant(own node) *lock.Lease {
 	g := a.g
@@ -237,7 +255,7 @@ func (l locker) release(ctx context.Context, own node) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, zk.ErrNoNode) && own.until.IsZero() {
+	if errors.Is(err, zk.ErrNoNode) {
 		return errNodeGone
 	}
 	l.sweep(own)

@@ -111,22 +111,39 @@ func (ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, error
 	}
 }
 
-// delete is step 3, in one round trip. If the version of the folder is not known, or from an earlier session,
-// versionOf first reads it, in two more round trips. If the folder has another version now, versionOf and a second
-// deletion follow, in three more each time.
+// find returns the node if its guid is guid. It reads the folder before the node, so if the holder changes in between,
+// the version is too old, and the deletion fails.
+func (ephemeral) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
+	folder, err := g.get(ctx, dir)
+	if err != nil {
+		return node{}, err
+	}
+	n, err := g.readLock(ctx, dir)
+	if err != nil {
+		return node{}, err
+	}
+	if n.guid != guid {
+		return node{}, zk.ErrNoNode
+	}
+	n.version = folder.stat.Version
+	return n, nil
+}
+
+// delete is step 3, in one round trip. If the version of the folder is not known, or from an earlier session, find
+// first reads it, in two more round trips. If the folder has another version now, find and a second deletion follow, in
+// three more each time.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	known := n.version != 0 && n.session == g.now().id
-	path := n.dir + "/" + ephemeralName
 	var err error
 	for range tries {
 		if !known {
-			if n.version, err = r.versionOf(ctx, g, n); err != nil {
+			if n, err = r.find(ctx, g, n.dir, n.guid); err != nil {
 				return err
 			}
 		}
-		_, err = g.transact(ctx, 0, path, []string{"read", "delete"},
+		_, err = g.transact(ctx, 0, n.path(), []string{"read", "delete"},
 			&zk.CheckVersionRequest{Path: n.dir, Version: n.version},
-			&zk.DeleteRequest{Path: path, Version: -1},
+			&zk.DeleteRequest{Path: n.path(), Version: -1},
 		)
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return err
@@ -134,20 +151,6 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 		known = false // another contender has the key, or an operator wrote to the folder
 	}
 	return err
-}
-
-// versionOf returns the version of n's folder. It reads the folder before the node, so if the holder changes in
-// between, the version is too old, and the deletion fails. The error is zk.ErrNoNode if the lock's node is not n.
-func (ephemeral) versionOf(ctx context.Context, g *generation, n node) (int32, error) {
-	folder, err := g.get(ctx, n.dir)
-	if err != nil {
-		return 0, err
-	}
-	holder, err := g.readLock(ctx, n.dir)
-	if err == nil && holder.guid != n.guid {
-		err = zk.ErrNoNode
-	}
-	return folder.stat.Version, err
 }
 
 // readLock reads the holder's node.

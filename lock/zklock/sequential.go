@@ -122,20 +122,29 @@ func readQueue(ctx context.Context, g *generation, dir string) ([]queueNode, err
 	return parseQueue(names), err
 }
 
+// find lists the folder, and reads the node with guid.
+func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
+	queue, err := readQueue(ctx, g, dir)
+	if err != nil {
+		return node{}, err
+	}
+	at := slices.IndexFunc(queue, func(q queueNode) bool { return strings.HasPrefix(q.name, protected+guid) })
+	if at < 0 {
+		return node{}, zk.ErrNoNode
+	}
+	n, err := g.read(ctx, dir, queue[at].name)
+	n.guid = guid
+	return n, err
+}
+
 // delete is step 5. It needs no condition, because no other node has this name, in any session.
-func (sequential) delete(ctx context.Context, g *generation, n node) error {
+func (r sequential) delete(ctx context.Context, g *generation, n node) (err error) {
 	if n.name == "" {
-		queue, err := readQueue(ctx, g, n.dir)
-		if err != nil {
+		if n, err = r.find(ctx, g, n.dir, n.guid); err != nil {
 			return err
 		}
-		at := slices.IndexFunc(queue, func(q queueNode) bool { return strings.HasPrefix(q.name, protected+n.guid) })
-		if at < 0 {
-			return zk.ErrNoNode
-		}
-		n.name = queue[at].name
 	}
-	_, err := ask(ctx, g, 0, n.path(), "delete", func() (struct{}, error) {
+	_, err = ask(ctx, g, 0, n.path(), "delete", func() (struct{}, error) {
 		return struct{}{}, g.conn.Delete(n.path(), -1)
 	})
 	return err
