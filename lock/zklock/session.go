@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 )
 
@@ -66,14 +68,23 @@ func (s *Session) Close() error {
 func (s *Session) Check(ctx context.Context) error {
 	connected, cancel := context.WithTimeout(ctx, reconnectTime)
 	defer cancel()
-	g, err := s.usable(connected)
-	if err == nil {
-		_, err = ask(ctx, g, 0, "/", "read", func() (string, error) { return g.conn.Sync("/") })
+	for {
+		g, err := s.usable(connected)
+		if err == nil {
+			_, err = ask(ctx, g, 0, "/", "read", func() (string, error) { return g.conn.Sync("/") })
+		}
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
+		case answered(err):
+			return s.down(err)
+		case connected.Err() != nil || errors.Is(err, lock.ErrDown):
+			return s.noConnection()
+		}
+		// The connection or the session has just ended, as after the process stood still. The next one may serve.
 	}
-	if err != nil {
-		return s.explain(ctx, err)
-	}
-	return nil
 }
 
 // run begins one generation after another until Close. A generation that cannot connect keeps trying. This loop needs
