@@ -11,11 +11,11 @@ may('DEL', KEYS[1])
 redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence no holder may be evicted
 if KEYS[3] then
   may('LLEN', KEYS[3])
-end
-if KEYS[3] and redis.call('LLEN', KEYS[3]) > 0 then
-  may('LPOP', KEYS[3])
-  may('HGET', KEYS[4], '')
-  may('HDEL', KEYS[4], '')
+  if redis.call('LLEN', KEYS[3]) > 0 then
+    may('LPOP', KEYS[3])
+    may('HGET', KEYS[4], '')
+    may('HDEL', KEYS[4], '')
+  end
 end
 redis.call('DEL', KEYS[1])
 local fence = mint()
