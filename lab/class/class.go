@@ -284,10 +284,7 @@ func (c *Class) readStock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	seen := StockSeen{}
-	for _, app := range c.apps {
-		if c.stateOf(app.Name) != "up" {
-			continue
-		}
+	for _, app := range c.up() {
 		var err error
 		if seen, err = c.stockAt(ctx, app.Name, run, &plan); err == nil {
 			break

@@ -83,7 +83,7 @@ func (h heldLease) event(run int, renewed bool) RunEvent {
 	}
 }
 
-// askLease returns the lease of a SKU. known is false if no server has answered.
+// askLease returns the lease of a SKU. known is false if no instance has answered.
 func (c *Class) askLease(run int, plan *RunPlan, sku string) (held heldLease, known bool) {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
@@ -95,28 +95,26 @@ func (c *Class) askLease(run int, plan *RunPlan, sku string) (held heldLease, kn
 		Holder  *contender  `json:"holder"`
 		Waiters []contender `json:"waiters"`
 	}
-	for _, app := range c.apps {
-		if c.stateOf(app.Name) != "up" {
-			continue
-		}
-		path := "/v1/locks/" + plan.Strategy + "/" + sku
-		if err := c.admins[app.Name].Call(ctx, http.MethodGet, path, nil, &reply); err != nil {
-			return held, false
-		}
-		held.sku, held.full = sku, c.o.scaled(lease)
-		if strings.HasPrefix(plan.Strategy, "zk-") {
-			held.full = c.o.scaled(session)
-		}
-		if h := reply.Holder; h != nil && runOf(h.Request) == run {
-			held.req, held.left = h.Request, time.Duration(h.Remaining*float64(time.Millisecond))
-			held.full = max(held.left, held.full)
-		}
-		for _, w := range reply.Waiters {
-			held.waiters = append(held.waiters, w.Request)
-		}
-		return held, true
+	apps := c.up()
+	if len(apps) == 0 {
+		return held, false
 	}
-	return held, false
+	path := "/v1/locks/" + plan.Strategy + "/" + sku
+	if err := c.admins[apps[0].Name].Call(ctx, http.MethodGet, path, nil, &reply); err != nil {
+		return held, false
+	}
+	held.sku, held.full = sku, c.o.scaled(lease)
+	if strings.HasPrefix(plan.Strategy, "zk-") {
+		held.full = c.o.scaled(session)
+	}
+	if h := reply.Holder; h != nil && runOf(h.Request) == run {
+		held.req, held.left = h.Request, time.Duration(h.Remaining*float64(time.Millisecond))
+		held.full = max(held.left, held.full)
+	}
+	for _, w := range reply.Waiters {
+		held.waiters = append(held.waiters, w.Request)
+	}
+	return held, true
 }
 
 // A leaseView is a lease on the wall. The page draws it shrinking from Left at the time At, or, as a session of

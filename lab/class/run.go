@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // Limits of a plan.
@@ -85,10 +86,7 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for _, app := range c.apps {
-		if c.stateOf(app.Name) != "up" {
-			continue
-		}
+	for _, app := range c.up() {
 		for _, sku := range skusOf(run, &p) {
 			if _, err = c.clients[app.Name].SetStock(ctx, p.Store, sku, p.Stock); err != nil {
 				break
@@ -227,9 +225,14 @@ func (c *Class) leave(run int) {
 }
 
 // stateOf returns the state of a server.
-func (c *Class) stateOf(server string) (state string) {
-	c.look(func(s *State) { state = s.stateOf(server) })
+func (c *Class) stateOf(name string) (state string) {
+	c.look(func(s *State) { state = s.stateOf(name) })
 	return state
+}
+
+// up returns the running instances.
+func (c *Class) up() []*server.Server {
+	return slices.DeleteFunc(slices.Clone(c.apps), func(s *server.Server) bool { return c.stateOf(s.Name) != "up" })
 }
 
 // Again repeats a request of this run with its key, as a client without a reply would.
@@ -296,11 +299,9 @@ func (c *Class) Step() error { return c.everyLab("DELETE", "/v1/lab/pauses") }
 
 // everyLab sends a lab request to all running instances.
 func (c *Class) everyLab(method, path string) (err error) {
-	for _, app := range c.apps {
-		if c.stateOf(app.Name) == "up" {
-			if failed := c.lab(app.Name, method, path); failed != nil {
-				err = failed
-			}
+	for _, app := range c.up() {
+		if failed := c.lab(app.Name, method, path); failed != nil {
+			err = failed
 		}
 	}
 	return err

@@ -213,9 +213,8 @@ func (p *picture) left(b *strings.Builder, i, y int) {
 			continue
 		}
 		x := p.x(bar.Lane) + 8 + leaseWide + 4
-		fmt.Fprintf(b, `<text class="left" x="%d" y="%d">%s</text>`, x, y+14,
-			Spoken("tspan", lab.Text{EN: short(bar.Who) + " " + Brief(bar.Left[i-bar.From]), ZH: short(bar.Who) + " " +
-				Brief(bar.Left[i-bar.From])}))
+		fmt.Fprintf(b, `<text class="left" x="%d" y="%d">%s %s</text>`, x, y+14, html.EscapeString(short(bar.Who)),
+			Brief(bar.Left[i-bar.From]))
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"html"
 	"html/template"
 	"math"
 	"strings"
@@ -86,13 +87,13 @@ func (c *chart) draw(v voice) template.HTML {
 		c.height, frameWidth, lines.String())
 	for _, h := range c.hints {
 		fmt.Fprintf(&data, `<rect class="hint" x="%s" width="%.2f%%" height="%d"><title>%s</title></rect>`, c.x(h.from),
-			100*(h.to-h.from)/c.end, c.height, escape(h.text))
+			100*(h.to-h.from)/c.end, c.height, html.EscapeString(h.text))
 	}
 	const label = `<svg class="values" height="%d" aria-hidden="true">%s</svg>`
 	const picture = `<svg class="chart" width="100%%" height="%d" role="img" aria-label="%s">%s</svg>`
 	height := c.height + axisHeight
 	return template.HTML(c.legend(v) + `<div class="plot">` + fmt.Sprintf(label, height, axis.String()) +
-		fmt.Sprintf(picture, height, escape(c.caption), data.String()) + `</div>`)
+		fmt.Sprintf(picture, height, html.EscapeString(c.caption), data.String()) + `</div>`)
 }
 
 // layer draws lines and areas into the stretched frame, and dots beside it, which keep their form.
@@ -113,10 +114,10 @@ func (c *chart) layer(data, lines *strings.Builder, l *layer) {
 func (c *chart) legend(v voice) string {
 	var b strings.Builder
 	entry := func(sample, look, name string) {
-		fmt.Fprintf(&b, `<li><svg width="26" height="11">`+sample+`</svg>%s</li>`, look, escape(name))
+		fmt.Fprintf(&b, `<li><svg width="26" height="11">`+sample+`</svg>%s</li>`, look, html.EscapeString(name))
 	}
 	const line = `<line class="line %s" x2="26" y1="5.5" y2="5.5"/>`
-	fmt.Fprintf(&b, `<ul class="legend"><li class="soft">%s</li>`, escape(c.unit))
+	fmt.Fprintf(&b, `<ul class="legend"><li class="soft">%s</li>`, html.EscapeString(c.unit))
 	for _, l := range c.layers {
 		switch {
 		case l.dots:

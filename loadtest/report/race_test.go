@@ -11,11 +11,11 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-// held returns a run on a store that lost nothing and took so many milliseconds.
+// held returns a run on a store, with the load of lossy(40), that lost nothing and took so many milliseconds.
 func held(name, store string, p loadtest.Promise, ms float64) *loadtest.Result {
 	r := ran(name, p.Scope, p.Exclusive, stay{worker: 1, asked: 0, from: 1, to: 2, version: 1},
 		stay{worker: 2, asked: 0.5, from: ms - 1, to: ms, version: 2})
-	r.Plan.Store, r.Strategy.Promise = store, p
+	r.Plan.Store, r.Plan.Requests, r.Strategy.Promise = store, 40, p
 	return r
 }
 
@@ -33,7 +33,8 @@ func raceOf(t *testing.T, runs ...*loadtest.Result) (section, page string) {
 	return section, page
 }
 
-// Beside the race stands the strongest strategy on the same store, whichever held first, and on the same axes.
+// Beside the race stands the strongest strategy on the same store and with the same load, whichever held first, and on
+// the same axes.
 func TestTheCureIsTheStrongest(t *testing.T) {
 	const cluster = loadtest.Cluster
 	expire := held("redis-setnx-expire", "redis", loadtest.Promise{Scope: cluster, Exclusive: true}, 20)
@@ -44,13 +45,15 @@ func TestTheCureIsTheStrongest(t *testing.T) {
 	}, 90)
 	zk := held("zk-sequential", "mysql", watchdog.Strategy.Promise, 40)
 	mutex := held("local-mutex", "redis", loadtest.Promise{Scope: loadtest.Process, Exclusive: true, Fair: true}, 10)
+	alone := held("redis-watchdog", "redis", watchdog.Strategy.Promise, 90)
+	alone.Plan.Concurrency = 1
 	for _, row := range []struct {
 		runs []*loadtest.Result
 		want string
 	}{
 		{[]*loadtest.Result{expire, zk, setnx, watchdog, atomic}, "redis-watchdog on redis"},
 		{[]*loadtest.Result{watchdog, atomic, setnx, zk, expire}, "redis-watchdog on redis"},
-		{[]*loadtest.Result{atomic, expire, setnx}, "redis-setnx on redis"},
+		{[]*loadtest.Result{atomic, expire, setnx, alone}, "redis-setnx on redis"},
 		{[]*loadtest.Result{expire, atomic}, "atomic on redis"},
 		{[]*loadtest.Result{mutex, expire}, "redis-setnx-expire on redis"},
 		{[]*loadtest.Result{mutex, zk}, ""},

@@ -3,9 +3,9 @@
 package report
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
-	"html"
 	"html/template"
 	"io"
 	"slices"
@@ -107,27 +107,23 @@ type groupView struct {
 	LeftOut int // runs not shown in detail
 }
 
+// runs returns the runs of all groups.
+func (p Page) runs() (all []*loadtest.Result) {
+	for _, g := range p.Groups {
+		all = append(all, g.Runs...)
+	}
+	return all
+}
+
 func (p Page) view() pageView {
 	v := pageView{pageHead: newHead(p.Lang, p.Title, p.Commit), Notes: p.Notes}
-	say := voice(p.Lang)
-	total := 0
-	for _, g := range p.Groups {
-		total += len(g.Runs)
-	}
-	if total == 1 {
-		for _, g := range p.Groups {
-			for _, r := range g.Runs {
-				v.Single = newRunView(say, r, "r", limits{holdsAlone, lanesAlone})
-				if v.Title == "" {
-					v.Title = v.Single.Heading
-				}
-			}
-		}
+	say, runs := voice(p.Lang), p.runs()
+	if len(runs) == 1 {
+		v.Single = newRunView(say, runs[0], "r", limits{holdsAlone, lanesAlone})
+		v.Title = cmp.Or(v.Title, v.Single.Heading)
 		return v
 	}
-	if v.Title == "" {
-		v.Title = say.say("page.runs", "n", total)
-	}
+	v.Title = cmp.Or(v.Title, say.say("page.runs", "n", len(runs)))
 	v.Summary = p.summary()
 	room := detailed
 	for n, g := range p.Groups {
@@ -148,31 +144,39 @@ func (p Page) view() pageView {
 }
 
 // race returns, of the first group with a race, the run that oversold and lost most, and the cure: among the runs of
-// the same group and store that lost nothing, the one with the strongest promise. Both are drawn on the same axes. It
-// returns only the first if no run kept a promise to lose nothing, and nil if no run lost anything.
+// the same group, load and store that lost nothing, the one with the strongest promise. Both are drawn on the same
+// axes. It returns only the first if no run kept a promise to lose nothing, and nil if no run lost anything.
 func race(groups []groupView) []*runView {
-	var worst, cure *runView
-	var part groupView
 	damage := func(v *runView) int64 { return v.V.OversoldUnits + max(v.V.LostUnits, 0) }
 	for _, g := range groups {
-		if worst != nil {
-			break
-		}
+		var worst, cure *runView
 		for _, r := range g.Runs {
 			if r.V.RaceSeen && r.Stock != "" && (worst == nil || damage(r) > damage(worst)) {
-				worst, part = r, g
+				worst = r
 			}
 		}
-	}
-	if worst == nil {
-		return nil
-	}
-	for _, r := range part.Runs {
-		if r.V.Finding == loadtest.Holds && promisedHere(r.R) && r.Stock != "" &&
-			r.R.Plan.Store == worst.R.Plan.Store && (cure == nil || strength(r.R) > strength(cure.R)) {
-			cure = r
+		if worst == nil {
+			continue
 		}
+		for _, r := range g.Runs {
+			if r.V.Finding == loadtest.Holds && promisedHere(r.R) && r.Stock != "" &&
+				sameLoad(&r.R.Plan, &worst.R.Plan) && (cure == nil || strength(r.R) > strength(cure.R)) {
+				cure = r
+			}
+		}
+		return beside(worst, cure)
 	}
+	return nil
+}
+
+// sameLoad reports whether two runs sent the same requests to the same store.
+func sameLoad(p, q *loadtest.Plan) bool {
+	return p.Store == q.Store && p.Stock == q.Stock && p.Requests == q.Requests && p.Duration == q.Duration &&
+		p.Concurrency == q.Concurrency && p.Rate == q.Rate
+}
+
+// beside draws two runs on the same axes. There may be no second.
+func beside(worst, cure *runView) []*runView {
 	pair := []*runView{worst}
 	if cure != nil {
 		pair = append(pair, cure)
@@ -209,8 +213,6 @@ func read(name string) string {
 	}
 	return string(text)
 }
-
-func escape(text string) string { return html.EscapeString(text) }
 
 // load describes the load of a run.
 func load(r *loadtest.Result) words.Text {
@@ -428,7 +430,7 @@ func (v *runView) timeline() {
 	v.Names, v.Bars = template.HTML(names), template.HTML(bars)
 	if t.inWindow < t.total {
 		key := "thinned"
-		if t.pairs > 0 {
+		if t.Overlaps > 0 {
 			key = "thinned-around"
 		}
 		note(key, "drawn", thousands(int64(len(t.bars))), "n", thousands(int64(t.total)), "from", millis(t.from),
@@ -438,7 +440,7 @@ func (v *runView) timeline() {
 		note("lanes-left", "n", thousands(int64(t.lanesLeft)))
 	}
 	note("clocks")
-	v.MorePairs = t.pairs > len(t.shown)
+	v.MorePairs = t.Overlaps > len(t.shown)
 	for _, p := range t.shown {
 		v.Pairs = append(v.Pairs, v.Nick(v.in(p.sentence())))
 	}

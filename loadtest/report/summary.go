@@ -14,10 +14,7 @@ type summary struct {
 }
 
 func (p Page) summary() *summary {
-	var runs []*loadtest.Result
-	for _, g := range p.Groups {
-		runs = append(runs, g.Runs...)
-	}
+	runs := p.runs()
 	var raced, wrong, open, lucky []string
 	v := voice(p.Lang)
 	kept := 0

@@ -101,9 +101,9 @@ func (h *hold) title(v voice) string {
 // caption describes the picture in a sentence, for readers who cannot see it.
 func (t *timeline) caption() string {
 	holds, lanes := t.count("hold", int64(len(t.bars))), t.count("lane", int64(len(t.lanes)))
-	if t.pairs > 0 {
+	if t.Overlaps > 0 {
 		return t.say("caption.timeline-pairs", "holds", holds, "lanes", lanes, "from", millis(t.from),
-			"to", millis(t.to), "pairs", t.count("pair", int64(t.pairs)))
+			"to", millis(t.to), "pairs", t.count("pair", int64(t.Overlaps)))
 	}
 	return t.say("caption.timeline", "holds", holds, "lanes", lanes, "from", millis(t.from), "to", millis(t.to))
 }
@@ -139,9 +139,6 @@ func (t *timeline) short(name string) string {
 	}
 	return "…" + string(r[len(r)-9:])
 }
-
-// Overlaps returns the number of pairs that overlapped.
-func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
 
 // Alone explains a run without overlaps.
 func (t *timeline) Alone() string {
@@ -305,13 +302,13 @@ func instance(name string) words.Text {
 
 // A story holds the holds of a run, and their overlaps.
 type story struct {
-	start   time.Time // of the run
-	length  float64   // of the run, in milliseconds
-	holds   []hold    // by from
-	pairs   int       // overlapping pairs in a room for one holder
-	shown   []pair    // some of them: first those that read the same version, so that one update is lost
-	missing int       // accepted requests without times
-	Batches int       // in which something was sold
+	start    time.Time // of the run
+	length   float64   // of the run, in milliseconds
+	holds    []hold    // by from
+	Overlaps int       // overlapping pairs in a room for one holder
+	shown    []pair    // some of them: first those that read the same version, so that one update is lost
+	missing  int       // accepted requests without times
+	Batches  int       // in which something was sold
 }
 
 // sameBatch reports whether both are sales of one batch, which is one hold of the lock.
@@ -380,7 +377,7 @@ func (s *story) meet() {
 				continue
 			}
 			p := pair{other, h}
-			s.pairs++
+			s.Overlaps++
 			switch {
 			case p.collide() && len(s.shown) < maxPairs:
 				s.shown = append(s.shown, p)

@@ -57,7 +57,7 @@ export function verdictOf(v) {
     v.oversold > 0 && t('race_oversold', { n: v.oversold }), v.lost > 0 && t('race_lost', { n: v.lost }),
     v.lost < 0 && t('race_gone', { n: -v.lost }),
   ].filter(Boolean)
-  return `${t('race')} ${listed(parts)}${lang === 'zh' ? '。' : '.'}`
+  return lang === 'zh' ? `${t('race')}${listed(parts)}。` : `${t('race')} ${listed(parts)}.`
 }
 
 export const listed = (parts, comma = '，') => parts.join(lang === 'zh' ? comma : ', ')
