@@ -38,7 +38,7 @@ func main() {
 	root := rootCommand(v)
 	root.SetOut(&screen{file: os.Stdout})
 	root.SetErr(&screen{file: os.Stderr})
-	err := execute(ctx, root, os.Args[1:])
+	err := root.ExecuteContext(ctx)
 	var status exitError
 	switch {
 	case err == nil:
@@ -55,12 +55,9 @@ func main() {
 }
 
 func rootCommand(v voice) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "stock",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version + " " + app.Commit(),
-	}
+	root := parent("stock")
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.Version = version + " " + app.Commit()
 	for _, group := range []struct {
 		id       string
 		commands []*cobra.Command

@@ -140,7 +140,8 @@ func run(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	err = execute(ctx, root, args)
+	root.SetArgs(args)
+	err = root.ExecuteContext(ctx)
 	return out.String(), errs.String(), err
 }
 

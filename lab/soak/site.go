@@ -115,7 +115,7 @@ func openSite(ctx context.Context, o Random) (s *site, err error) {
 			return nil, err
 		}
 	}
-	for range o.Instances {
+	for range demos {
 		serve := func(l stack.Link) ([]*server.Server, error) { return s.serve(ctx, 1, s.stack.EnvVia(l)...) }
 		if err := s.open(serve, s.sellAt); err != nil {
 			return nil, err
