@@ -230,7 +230,7 @@ func (r *soak) unwell(ctx context.Context, since time.Time) (missing []words.Tex
 	if missing = r.silent(since); len(missing) > 0 {
 		return missing // check the instances only when the sales have recovered: each check is load
 	}
-	for _, i := range r.site.instances {
+	for _, i := range r.site.instances() {
 		if err := r.site.stack.Ready(ctx, i); err != nil {
 			missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
 		}
