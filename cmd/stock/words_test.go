@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,10 +62,7 @@ func TestErrorsOfOthersAreInBothLanguages(t *testing.T) {
 		"lock run bogus key -- true", "demo --strategies bogus",
 	} {
 		_, _, err := run(t.Context(), strings.Fields(args)...)
-		if status, is := errors.AsType[exitError](err); is {
-			err = status.err
-		}
-		if err == nil {
+		if _, err = ended(err); err == nil {
 			t.Fatalf("%s: no error", args)
 		}
 		all = append(all, err)
