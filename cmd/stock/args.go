@@ -16,8 +16,17 @@ func parent(use string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.SetFlagErrorFunc(verbFirst)
 	cmd.AddCommand(verbs...)
 	return cmd
+}
+
+// verbFirst returns the error of a flag, or of an unknown verb before it, whose flag it was meant to be.
+func verbFirst(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return noArgs(cmd, args)
+	}
+	return err
 }
 
 // settings gives a command the flags of the service's settings.
@@ -29,7 +38,7 @@ func settings(cmd *cobra.Command) *cobra.Command {
 
 // wrong returns err as the error of a flag.
 func wrong(flag string, err error) error {
-	return failure("wrong.flag", "flag", flag, "reason", words.Of(err))
+	return failure("wrong.flag", "flag", flag, "reason", words.Of(err, told))
 }
 
 // atLeast returns an error unless the value of a flag is least or more.
@@ -48,11 +57,27 @@ func within[T cmp.Ordered](flag string, value, least, most T) error {
 	return nil
 }
 
-// noArgs checks arguments as that of cobra does, in both languages.
+// noArgs refuses arguments. The first one of a command with verbs is a verb that it does not have.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return failure("args.unknown",
-			"name", strconv.Quote(args[0]), "command", strconv.Quote(cmd.CommandPath()))
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return failure("args.none", "command", cmd.CommandPath(), "name", strconv.Quote(args[0]))
 	}
-	return nil
+	var verbs []string
+	for _, verb := range cmd.Commands() {
+		verbs = append(verbs, verb.Name())
+	}
+	return words.Unknown(phrases.Say("args.command"), args[0], verbs)
+}
+
+// exactly refuses any other number of arguments than n.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return failure("args.want", "usage", cmd.UseLine())
+		}
+		return nil
+	}
 }

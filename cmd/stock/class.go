@@ -59,21 +59,21 @@ func (l *lesson) check(flags *pflag.FlagSet) error {
 func (l *lesson) show(ctx context.Context, out io.Writer) error {
 	file, err := os.Open(l.replay)
 	if err != nil {
-		return fmt.Errorf("--replay: %w", err)
+		return wrong("replay", err)
 	}
 	recording, err := class.ReadAny(file, string(l.voice))
 	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("--replay %s: %w", l.replay, err)
+		return wrong("replay", fmt.Errorf("%s: %w", l.replay, err))
 	}
 	if l.export != "" {
 		if err := writeFile(l.export, recording.WriteHTML); err != nil {
-			return fmt.Errorf("--export: %w", err)
+			return wrong("export", err)
 		}
 		return nil
 	}
 	player, err := class.Replay(recording, l.addr)
 	if err != nil {
-		return fmt.Errorf("--addr: %w", err)
+		return wrong("addr", err)
 	}
 	fmt.Fprintf(out, "%s\n  %s\n", l.say("class.again"), player.URL())
 	<-ctx.Done()

@@ -49,7 +49,7 @@ func TestClassRefuses(t *testing.T) {
 		{"--export x.html", "--export: is for --replay FILE"},
 		{"--replay x --bind 127.0.0.1:0", "--bind: nobody can buy"},
 		{"--replay /nowhere/run.jsonl", "--replay: open"},
-		{"--replay class_test.go", "--replay class_test.go: line 1: "},
+		{"--replay class_test.go", "--replay: class_test.go: line 1: "},
 		{"--replay class_test.go --export /nowhere/at/all.html", "--export: "},
 	} {
 		_, _, err := run(t.Context(), append([]string{"class"}, strings.Fields(row.args)...)...)

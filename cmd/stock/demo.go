@@ -78,7 +78,7 @@ func (d *demo) check(flags *pflag.FlagSet) error {
 	var unknown []error
 	for _, name := range d.strategies {
 		if _, err := strategy.Lookup(name); err != nil && name != "all" {
-			unknown = append(unknown, fmt.Errorf("--strategies: %w", err))
+			unknown = append(unknown, wrong("strategies", err))
 		}
 	}
 	if len(d.strategies) == 0 {
@@ -385,7 +385,7 @@ func (d *demo) checkFiles(flags *pflag.FlagSet) error {
 	}
 	if d.histories != "" {
 		if err := os.MkdirAll(d.histories, 0o755); err != nil {
-			return errors.Join(checkOutput(flags), fmt.Errorf("--histories: %w", err))
+			return errors.Join(checkOutput(flags), wrong("histories", err))
 		}
 	}
 	return checkOutput(flags)
@@ -407,7 +407,7 @@ func (d *demo) sell(ctx context.Context, client *loadtest.Client, a act, c cast)
 	name := fmt.Sprintf("%d-%s-%s.jsonl", a.number, c.strategy.Name, c.store)
 	file, err := os.Create(filepath.Join(d.histories, name))
 	if err != nil {
-		return nil, fmt.Errorf("--histories: %w", err)
+		return nil, wrong("histories", err)
 	}
 	plan.History = file
 	result, err := loadtest.Run(ctx, client, plan, d.ticker(c))
@@ -426,7 +426,7 @@ func (d *demo) writeFiles() error {
 		Title: d.say("demo.title"), Lang: string(d.voice), Commit: commit(), Groups: d.groups,
 	}
 	if err := writeFile(d.html, func(w io.Writer) error { return report.WriteHTML(w, page) }); err != nil {
-		return fmt.Errorf("--html: %w", err)
+		return wrong("html", err)
 	}
 	path, err := filepath.Abs(d.html)
 	if err != nil {

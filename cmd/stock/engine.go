@@ -81,7 +81,7 @@ func (r *engineRun) check(flags *pflag.FlagSet) error {
 	absent := r.absent()
 	for _, name := range o.Strategies {
 		if _, err := strategy.Lookup(name); err != nil {
-			return fmt.Errorf("--strategy: %w", err)
+			return wrong("strategy", err)
 		}
 	}
 	o.Strategies = slices.DeleteFunc(o.Strategies, func(name string) bool { return slices.Contains(absent, name) })

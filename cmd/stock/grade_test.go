@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -100,8 +99,7 @@ func TestGradeInterrupted(t *testing.T) {
 	}))
 	defer server.Close()
 	_, _, err := run(ctx, "lab", "grade", "--http", server.URL)
-	var status exitError
-	if !errors.As(err, &status) || status.code != exitInterrupted {
+	if status, _ := ended(err); status != exitInterrupted {
 		t.Errorf("%v", err)
 	}
 }

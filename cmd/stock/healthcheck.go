@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -44,7 +43,7 @@ func healthcheckCommand() *cobra.Command {
 				r.url = "http://" + address + "/readyz"
 			}
 			if _, err := url.ParseRequestURI(r.url); err != nil {
-				return fmt.Errorf("--url: %w", err)
+				return wrong("url", err)
 			}
 			for began := time.Now(); ; {
 				err := r.check(cmd.Context())

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,9 @@ func labListCommand(v voice) *cobra.Command {
 				if group == "" || string(s.Group) == group {
 					t.line(string(s.Group), s.Name, v.say("lab.cases", "n", len(s.Cases)), v.in(s.Title))
 				}
+			}
+			if len(t) == 0 {
+				return wrong("group", failure("lab.no-group", "given", strconv.Quote(group)))
 			}
 			return t.print(cmd.OutOrStdout())
 		},
@@ -246,12 +250,12 @@ func (m *labMatrix) write(report lab.Report, out io.Writer) error {
 func checkWords(path string, matrix labreport.Matrix) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("--check: %w", err)
+		return wrong("check", err)
 	}
 	defer file.Close()
 	kept, err := labreport.ReadWords(file)
 	if err != nil {
-		return fmt.Errorf("--check: %s: %w", path, err)
+		return wrong("check", fmt.Errorf("%s: %w", path, err))
 	}
 	if wrong := append(matrix.Stale(kept), matrix.Changed(kept)...); len(wrong) > 0 {
 		return exitError{

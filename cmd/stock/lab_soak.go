@@ -74,9 +74,7 @@ func labSoakCommand(v voice) *cobra.Command {
 				plan.Seed = uint64(rand.Uint32())
 			}
 			if plan.Options, err = s.begin(cmd, false); err == nil {
-				err = errors.Join(
-					within("for", plan.For, time.Second, 24*time.Hour), within("instances", plan.Instances, 2, 8),
-				)
+				err = within("for", plan.For, time.Second, 24*time.Hour)
 			}
 			if err != nil {
 				return err
@@ -88,13 +86,12 @@ func labSoakCommand(v voice) *cobra.Command {
 	flags.SortFlags = false
 	flags.DurationVar(&plan.For, "for", 10*time.Minute, "")
 	flags.Uint64Var(&plan.Seed, "seed", 0, "")
-	flags.IntVar(&plan.Instances, "instances", soak.Instances, "")
 	flags.StringVar(&s.json, "json", "", "")
 	return cmd
 }
 
 func (s *faultySale) soak(ctx context.Context, plan soak.Random) error {
-	command := fmt.Sprintf("stock lab soak --for %v --seed %d --instances %d", plan.For, plan.Seed, plan.Instances)
+	command := fmt.Sprintf("stock lab soak --for %v --seed %d", plan.For, plan.Seed)
 	fmt.Fprintln(s.out, s.say("soak.again", "command", command))
 	people := soak.Writer{Writer: s.out, Lang: string(s.voice)}
 	people.Plan(plan.Plan())

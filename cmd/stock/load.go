@@ -330,7 +330,7 @@ func openHistory(path, strategy string, several bool) (*historyFile, error) {
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("--history: %w", err)
+		return nil, wrong("history", err)
 	}
 	return &historyFile{file: file}, nil
 }

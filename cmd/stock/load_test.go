@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -103,21 +101,9 @@ func standIn(t *testing.T, token string, during func()) string {
 
 // load runs the command and returns its exit status.
 func load(ctx context.Context, args ...string) (status int, stdout string, err error) {
-	cmd := loadCommand("en")
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(new(bytes.Buffer))
-	cmd.SetArgs(append([]string{"--recheck", "0s"}, args...)) // a test may say otherwise
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err = cmd.ExecuteContext(ctx)
-	var e exitError
-	switch {
-	case errors.As(err, &e):
-		return e.code, out.String(), err
-	case err != nil:
-		return 1, out.String(), err
-	}
-	return 0, out.String(), nil
+	stdout, _, err = run(ctx, append([]string{"load", "--recheck", "0s"}, args...)...) // a test may say otherwise
+	status, _ = ended(err)
+	return status, stdout, err
 }
 
 func TestLoadExitStatus(t *testing.T) {

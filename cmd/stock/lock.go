@@ -53,7 +53,7 @@ func lockCommand(v voice) *cobra.Command {
 		if is && failed == cmd && run.Flags().Lookup(absent.GetSpecifiedName()) != nil {
 			return exitError{exitUsage, failure("lock.moved")}
 		}
-		return exitError{exitUsage, app.FlagError(err)}
+		return exitError{exitUsage, app.FlagError(verbFirst(failed, err))}
 	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if cmd.ArgsLenAtDash() >= 0 {
@@ -105,7 +105,6 @@ func lockRunCommand(v voice) *cobra.Command {
 	flags.BoolVar(&r.noWait, "no-wait", false, "")
 	flags.DurationVar(&r.atLeast, "at-least", 0, "")
 	flags.DurationVar(&r.killAfter, "kill-after", 5*time.Second, "")
-	flags.DurationVar(&r.maxHold, "max-hold", 0, "")
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "")
 	config = app.AddLockFlags(flags)
 	return cmd
@@ -117,7 +116,7 @@ func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 	switch {
 	case r.bounded && r.noWait:
 		return failure("lock.wait-twice")
-	case min(r.wait, r.atLeast, r.killAfter, r.maxHold) < 0:
+	case min(r.wait, r.atLeast, r.killAfter) < 0:
 		return failure("lock.negative")
 	case slices.Contains(strings.Split(os.Getenv(envHeld), "\n"), strategy+" "+key):
 		return failure("lock.itself", "key", strconv.Quote(key))
@@ -150,13 +149,12 @@ type lockRun struct {
 	noWait    bool
 	atLeast   time.Duration
 	killAfter time.Duration
-	maxHold   time.Duration
 	quiet     bool
 
 	stderr io.Writer
 }
 
-// endless is the longest hold without --max-hold: the lock is renewed for as long as the command runs.
+// endless is the longest hold: the lock is renewed for as long as the command runs.
 const endless = 100 * 365 * 24 * time.Hour
 
 // askLimit is how long to wait for a server that does not answer.
@@ -178,9 +176,6 @@ func (r *lockRun) run(ctx context.Context) (err error) {
 		return notStarted(err) // before waiting for the lock
 	}
 	r.cfg.Lock.MaxHold = endless
-	if r.maxHold > 0 {
-		r.cfg.Lock.MaxHold = r.maxHold
-	}
 	locks, err := app.OpenLocks(r.cfg, lockLogger(r.stderr, r.cfg), s)
 	if err != nil {
 		return exitError{exitUsage, err}

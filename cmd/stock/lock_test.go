@@ -262,30 +262,27 @@ func TestLockLost(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	nothing := func(*testing.T, kindOfLock, string, *server.Server) {}
 	for _, row := range []struct {
 		name, strategy string
-		more           []string
 		lose           func(t *testing.T, k kindOfLock, key string, s *server.Server)
 	}{
-		{"evicted", "redis-watchdog", nil, func(t *testing.T, k kindOfLock, key string, _ *server.Server) {
+		{"evicted", "redis-watchdog", func(t *testing.T, k kindOfLock, key string, _ *server.Server) {
 			evict(t, k, key)
 		}},
-		{"server hangs", "redis-watchdog", nil, func(t *testing.T, _ kindOfLock, _ string, s *server.Server) {
+		{"server hangs", "redis-watchdog", func(t *testing.T, _ kindOfLock, _ string, s *server.Server) {
 			if err := s.Pause(); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = s.Resume() })
 		}},
-		{"lease is over", "redis-setnx", nil, nothing},
-		{"held too long", "redis-watchdog", []string{"--max-hold", "3s"}, nothing},
+		{"lease is over", "redis-setnx", func(*testing.T, kindOfLock, string, *server.Server) {}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			k, server := ownServer(t)
 			k.strategy = row.strategy
 			script := `trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.02; done`
-			l := startLocking(t, "m", k.args(row.name, append(row.more, sh(script)...)...)...)
+			l := startLocking(t, "m", k.args(row.name, sh(script)...)...)
 			l.says(t, "up")
 			row.lose(t, k, row.name, server)
 			l.ends(t, 76)

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -38,29 +37,17 @@ func main() {
 	root := rootCommand(v)
 	root.SetOut(&screen{file: os.Stdout})
 	root.SetErr(&screen{file: os.Stderr})
-	err := execute(ctx, root, os.Args[1:])
-	var status exitError
-	switch {
-	case err == nil:
-		return
-	case errors.As(err, &status):
-		if status.err != nil {
-			fmt.Fprintln(root.ErrOrStderr(), "stock:", v.message(status.err))
-		}
-		os.Exit(status.code)
-	default:
+	status, err := ended(root.ExecuteContext(ctx))
+	if err != nil {
 		fmt.Fprintln(root.ErrOrStderr(), "stock:", v.message(err))
-		os.Exit(1)
 	}
+	os.Exit(status)
 }
 
 func rootCommand(v voice) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "stock",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version + " " + app.Commit(),
-	}
+	root := parent("stock")
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.Version = version + " " + app.Commit()
 	for _, group := range []struct {
 		id       string
 		commands []*cobra.Command

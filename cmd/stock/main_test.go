@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -140,7 +139,8 @@ func run(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	err = execute(ctx, root, args)
+	root.SetArgs(args)
+	err = root.ExecuteContext(ctx)
 	return out.String(), errs.String(), err
 }
 
@@ -149,12 +149,7 @@ func command(t *testing.T, args ...string) (status int, said string) {
 	t.Helper()
 	stdout, stderr, err := run(t.Context(), args...)
 	said = stdout + stderr
-	if exit, is := errors.AsType[exitError](err); is {
-		status, err = exit.code, exit.err
-	} else if err != nil {
-		status = 1
-	}
-	if err != nil {
+	if status, err = ended(err); err != nil {
 		said += err.Error()
 	}
 	return status, said

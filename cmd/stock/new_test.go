@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +12,9 @@ func newService(t *testing.T) (dir, stdout, stderr string, status int) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "orders")
 	stdout, stderr, err := run(t.Context(), "new", dir, "--module", "github.com/acme/orders")
-	var exit exitError
-	if errors.As(err, &exit) {
-		status, stderr = exit.code, stderr+voice("en").message(exit.err)
-	} else if err != nil {
-		t.Fatal(err)
+	status, said := ended(err)
+	if said != nil {
+		stderr += voice("en").message(said)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		t.Error(err)

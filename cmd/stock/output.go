@@ -71,7 +71,7 @@ func checkOutput(flags *pflag.FlagSet) error {
 		}
 		path := flag.Value.String()
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			bad = append(bad, fmt.Errorf("--%s: %w", name, err))
+			bad = append(bad, wrong(name, err))
 		} else if info, err := os.Stat(path); err == nil && info.IsDir() {
 			bad = append(bad, wrong(name, failure("wrong.no-file", "path", path)))
 		}
@@ -109,7 +109,7 @@ func writeJSON(path string, document any) error {
 		err = errors.Join(loadtest.EncodeJSON(file, document), file.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return wrong("json", err)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (o *outputs) writePage(stderr io.Writer, write func(io.Writer) error) error
 		return nil
 	}
 	if err := writeFile(o.html, write); err != nil {
-		return fmt.Errorf("--html: %w", err)
+		return wrong("html", err)
 	}
 	fmt.Fprintln(stderr, o.say("wrote", "path", o.html))
 	return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ func TestTheCommandsHaveTheirTexts(t *testing.T) {
 	t.Parallel()
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
 		"say": {}, "Say": {}, "tell": {}, "failure": {}, "listMigrations": {Bare: true},
-	}, "server.", "group.", "usage.", "foreign.gone-flag.", "foreign.expired-after", "foreign.too-long",
+	}, "server.", "group.", "usage.",
 		"foreign.integer", "foreign.natural", "foreign.number", "foreign.bool", "foreign.duration", "lock.evicted",
 		"lock.evicted-after")
 }
@@ -32,14 +31,10 @@ func TestTheCommandsSayNothingElse(t *testing.T) {
 		"Use":         "the form of a command line",
 		"NewReplacer": "what cobra says, which is replaced",
 	}, Literals: map[string]string{
-		"stock lab soak --for %v --seed %d --instances %d": "a command",
-		"orders audit":       "a command",
-		"orders outbox":      "a command",
-		"orders token":       "a command",
-		"lab failover":       "a command",
-		"exit status %d: %v": "main prints the error in it",
-		playCommands:         "commands",
-		"go: downloading ":   "what the go command says",
+		"stock lab soak --for %v --seed %d": "a command",
+		"exit status %d: %v":                "main prints the error in it",
+		playCommands:                        "commands",
+		"go: downloading ":                  "what the go command says",
 	}})
 }
 
@@ -59,19 +54,15 @@ func TestErrorsOfOthersAreInBothLanguages(t *testing.T) {
 		&lock.HeldError{Key: "a", Holder: "b"},
 		&lock.HeldError{Key: "a", Holder: "b", Remaining: time.Second},
 		lost(&lock.ExpiredError{After: 2 * time.Second}),
-		&lock.ExpiredError{After: time.Second, Maximum: true},
 	}
 	for _, args := range []string{
-		"sell", "laod", "demo now", "lock evict", "audit book", "load --bogus", "load -xz", "load --stock",
+		"sell", "laod", "demo now", "lock evict", "lock evct", "load --bogus", "load -xz", "load --stock",
 		"load --stock=x", "load --stock=99999999999999999999", "load --seed=-1", "load --no-color=x",
 		"load --timeout=5", "checkout --lost-replies=x", "load --=x",
 		"lock run bogus key -- true", "demo --strategies bogus",
 	} {
 		_, _, err := run(t.Context(), strings.Fields(args)...)
-		if status, is := errors.AsType[exitError](err); is {
-			err = status.err
-		}
-		if err == nil {
+		if _, err = ended(err); err == nil {
 			t.Fatalf("%s: no error", args)
 		}
 		all = append(all, err)

@@ -23,24 +23,18 @@ type contender struct {
 	since              time.Time // of the grant
 }
 
-// acquire asks the lock once.
-func (c *contender) acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error) {
-	r := acquiring(key, wait)
+// send sends a request to the lock, and returns its reply.
+func (c *contender) send(ctx context.Context, r request, within time.Duration) (reply, error) {
 	line, err := c.locker.ask(ctx, r, within)
 	if err != nil {
 		return reply{}, err
 	}
-	return parseAcquire(c.locker.said(r), line)
+	return r.parse(c.locker.said(r), line)
 }
 
 // giveUp makes the lock release what it has granted.
-func (c *contender) giveUp(ctx context.Context, key, token string, within time.Duration) (reply, error) {
-	r := releasing(key, token)
-	line, err := c.locker.ask(ctx, r, within)
-	if err != nil {
-		return reply{}, err
-	}
-	return parseRelease(c.locker.said(r), line)
+func (c *contender) giveUp(key, token string, within time.Duration) (reply, error) {
+	return c.send(c.bed.ctx, releasing(key, token), within)
 }
 
 // startGrace is how much longer than Options.Grace the first replies may take: a JVM starts, or a program is compiled.
@@ -60,7 +54,7 @@ func (c *contender) warm(key string) error {
 		}
 		between := c.link.commands()
 		// The release may fail: on a busy computer the lease may have run out.
-		if _, err := c.giveUp(c.bed.ctx, key, granted.token, c.bed.o.Grace+startGrace); err != nil {
+		if _, err := c.giveUp(key, granted.token, c.bed.o.Grace+startGrace); err != nil {
 			return c.explained(err)
 		}
 		c.acquires, c.releases = between-before, c.link.commands()-between
@@ -84,7 +78,7 @@ const retryAfter = 20 * time.Millisecond
 func (c *contender) tryFor(ctx context.Context, key string, within, more time.Duration) (got, last reply, err error) {
 	for end := time.Now().Add(within); ; {
 		left := max(0, time.Until(end))
-		r, err := c.acquire(ctx, key, left, left+c.bed.o.Grace+more)
+		r, err := c.send(ctx, acquiring(key, left), left+c.bed.o.Grace+more)
 		if err != nil || r.ok() {
 			return r, last, err
 		}
@@ -174,7 +168,7 @@ func (c *contender) first(key string) grant {
 func (c *contender) release(g grant) (reply, error) {
 	c.event(lab.CaseEvent{Kind: lab.Gives, To: "lock"}, say("event.gives", "who", c.name))
 	c.held()
-	r, err := c.giveUp(c.bed.ctx, g.key, g.got.token, c.bed.o.Grace)
+	r, err := c.giveUp(g.key, g.got.token, c.bed.o.Grace)
 	if err == nil && !r.ok() {
 		c.event(lab.CaseEvent{Kind: lab.Note},
 			say("event.release-failed", "who", c.name, "reply", r.String()))

@@ -62,8 +62,8 @@ func (e *protocolError) Said() words.Text {
 }
 
 const (
-	expectAcquire = "ok TOKEN [FENCE] | busy | error TEXT"
-	expectRelease = "ok | error TEXT"
+	verbAcquire = "acquire"
+	verbRelease = "release"
 )
 
 // A request is to acquire or to release a key.
@@ -74,10 +74,10 @@ type request struct {
 }
 
 func acquiring(key string, wait time.Duration) request {
-	return request{"acquire", key, "wait_ms", strconv.FormatInt(wait.Milliseconds(), 10)}
+	return request{verbAcquire, key, "wait_ms", strconv.FormatInt(wait.Milliseconds(), 10)}
 }
 
-func releasing(key, token string) request { return request{"release", key, "token", token} }
+func releasing(key, token string) request { return request{verbRelease, key, "token", token} }
 
 func (r request) line() string { return r.verb + " " + r.key + " " + r.argument }
 
@@ -87,28 +87,30 @@ func (r request) path() string {
 
 // expected describes the reply.
 func (r request) expected() string {
-	if r.verb == "acquire" {
-		return expectAcquire
+	if r.verb == verbAcquire {
+		return "ok TOKEN [FENCE] | busy | error TEXT"
 	}
-	return expectRelease
+	return "ok | error TEXT"
 }
 
-// parseAcquire reads the reply to an acquire.
-func parseAcquire(request, line string) (reply, error) {
+// parse reads the reply to the request, which the lock got as sent.
+func (r request) parse(sent, line string) (reply, error) {
 	wrong := func(why words.Text) (reply, error) {
-		return reply{}, &protocolError{request: request, line: line, expected: expectAcquire, why: why}
+		return reply{}, &protocolError{sent, line, r.expected(), why}
 	}
 	first, rest, _ := strings.Cut(trimmed(line), " ")
-	switch word(first) {
-	case wordBusy:
-		return reply{word: wordBusy}, nil
-	case wordError:
+	acquires := r.verb == verbAcquire
+	switch got := word(first); {
+	case got == wordError:
 		return reply{word: wordError, text: rest}, nil
-	case wordOK:
-	case "":
+	case got == wordBusy && acquires:
+		return reply{word: wordBusy}, nil
+	case got == "":
 		return wrong(say("protocol.empty"))
-	default:
+	case got != wordOK:
 		return wrong(say("protocol.first-word"))
+	case !acquires:
+		return reply{word: wordOK}, nil
 	}
 	fields := strings.Fields(rest)
 	switch {
@@ -119,31 +121,15 @@ func parseAcquire(request, line string) (reply, error) {
 	case len(fields[0]) > maxToken || strings.ContainsFunc(fields[0], unprintable):
 		return wrong(say("protocol.token", "most", maxToken))
 	}
-	r := reply{word: wordOK, token: fields[0]}
+	granted := reply{word: wordOK, token: fields[0]}
 	if len(fields) == 2 {
 		fence, err := strconv.ParseUint(fields[1], 10, 64)
 		if err != nil || fence == 0 {
 			return wrong(say("protocol.fence", "fence", quote(fields[1])))
 		}
-		r.fence = fence
+		granted.fence = fence
 	}
-	return r, nil
-}
-
-// parseRelease reads the reply to a release.
-func parseRelease(request, line string) (reply, error) {
-	first, rest, _ := strings.Cut(trimmed(line), " ")
-	switch word(first) {
-	case wordOK:
-		return reply{word: wordOK}, nil
-	case wordError:
-		return reply{word: wordError, text: rest}, nil
-	}
-	why := say("protocol.first-word")
-	if first == "" {
-		why = say("protocol.empty")
-	}
-	return reply{}, &protocolError{request: request, line: line, expected: expectRelease, why: why}
+	return granted, nil
 }
 
 func trimmed(line string) string { return strings.TrimRight(line, "\r ") }

@@ -26,8 +26,8 @@ func FuzzReply(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		for _, parse := range []func(string, string) (reply, error){parseAcquire, parseRelease} {
-			r, err := parse("acquire k 1", line)
+		for _, sent := range []request{acquiring("k", 1), releasing("k", "t")} {
+			r, err := sent.parse(sent.line(), line)
 			said := r.String()
 			if err != nil {
 				said = err.Error()

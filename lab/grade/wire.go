@@ -218,7 +218,7 @@ func releaseInSteps(b *bed) verdict {
 		released := make(chan grant, 1)
 		b.owned.Go(func() {
 			a.held()
-			r, err := a.giveUp(b.ctx, key, held.got.token, bound+2*b.o.Grace)
+			r, err := a.giveUp(key, held.got.token, bound+2*b.o.Grace)
 			released <- grant{got: r, err: err}
 		})
 		if _, sprung := t.await(released); !sprung {

@@ -63,14 +63,14 @@ func openCluster(ctx context.Context, o Options) (s *cluster, err error) {
 		stack.SentinelsSetting(s.redis),
 		"STOCK_ZOOKEEPER_HOSTS=" + strings.Join(hosts, ","),
 	}
-	demo, err := s.serve(ctx, 2, append(env, "STOCK_SEED_SKU=")...)
+	demo, err := s.stack.Serve(ctx, 2, append(env, "STOCK_SEED_SKU=")...)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.front(ctx, demo, s.sellAt); err != nil {
 		return nil, err
 	}
-	orders, err := s.serveOrders(ctx, 2,
+	orders, err := s.stack.Orders(ctx, 2,
 		"ORDERS_MYSQL_DSN="+stack.OrdersDSN(s.haproxy.URL),
 		"ORDERS_HTTP_DRAIN=2s", // longer than nginx keeps an idle connection
 	)

@@ -113,7 +113,7 @@ func (s *cluster) isolateMaster(ctx context.Context) (func(context.Context) erro
 
 // rolling restarts one instance after the other (SIGTERM).
 func (s *cluster) rolling(ctx context.Context) (func(context.Context) error, error) {
-	for _, i := range s.instances {
+	for _, i := range s.instances() {
 		if err := s.restart(ctx, i); err != nil {
 			return nil, err
 		}

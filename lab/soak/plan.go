@@ -92,9 +92,9 @@ func serverNames() (names []string) {
 	return names
 }
 
-// instanceNames returns the names that package stack gives to n instances of the demonstration, and to the shops.
-func instanceNames(n int) (names []string) {
-	for i := range n {
+// instanceNames returns the names that package stack gives to the instances of the demonstration, and to the shops.
+func instanceNames() (names []string) {
+	for i := range demos {
 		names = append(names, fmt.Sprintf("app-%d", i+1))
 	}
 	for i := range shops {

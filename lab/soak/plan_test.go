@@ -9,7 +9,7 @@ import (
 )
 
 func plan(seed uint64, length time.Duration) []Step {
-	return Random{Seed: seed, For: length, Instances: Instances}.Plan()
+	return Random{Seed: seed, For: length}.Plan()
 }
 
 // The faults, their targets, times and parameters follow from the seed alone: the first steps of one seed are
@@ -74,7 +74,7 @@ func TestAPlanIsWithinItsBounds(t *testing.T) {
 		}
 	}
 	for _, server := range serverNames() {
-		for _, instance := range instanceNames(Instances) {
+		for _, instance := range instanceNames() {
 			for _, target := range []string{server, instance, link(instance, server)} {
 				if targets[target] == 0 {
 					t.Errorf("nothing is ever done to %s", target)

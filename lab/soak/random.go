@@ -18,20 +18,19 @@ import (
 // Random says how to search for unknown failures.
 type Random struct {
 	Options
-	For       time.Duration // duration, without the last fault, the recovery and the verdict
-	Seed      uint64
-	Instances int
+	For  time.Duration // duration, without the last fault, the recovery and the verdict
+	Seed uint64
 }
 
-// Instances is the usual number of Random.Instances.
-const Instances = 3
+// demos is the number of instances of the demonstration.
+const demos = 3
 
 // within is the time for recovery after the last fault.
 const within = 15 * time.Second
 
 // Plan returns the faults of Run: see NewPlan.
 func (o Random) Plan() []Step {
-	return NewPlan(o.Seed, o.For, instanceNames(o.Instances), serverNames())
+	return NewPlan(o.Seed, o.For, instanceNames(), serverNames())
 }
 
 // Run carries the plan out. When ctx ends, Run ends the faults and judges the sales so far. An error, such as a
@@ -46,7 +45,7 @@ func (o Random) Run(ctx context.Context) (report Report, err error) {
 	r := &soak{sale: newSale(ctx, o.Options, site), plan: o, open: make(map[*lane][]*loadtest.Result)}
 	defer r.end()
 	r.report = Report{
-		Version: Version, Seed: o.Seed, ForMS: ms(o.For), Instances: o.Instances, StartedAt: r.began.UTC(),
+		Version: Version, Seed: o.Seed, ForMS: ms(o.For), StartedAt: r.began.UTC(),
 	}
 	if err := r.choose(ctx); err != nil {
 		return report, err
@@ -231,7 +230,7 @@ func (r *soak) unwell(ctx context.Context, since time.Time) (missing []words.Tex
 	if missing = r.silent(since); len(missing) > 0 {
 		return missing // check the instances only when the sales have recovered: each check is load
 	}
-	for _, i := range r.site.instances {
+	for _, i := range r.site.instances() {
 		if err := r.site.stack.Ready(ctx, i); err != nil {
 			missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
 		}

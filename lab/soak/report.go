@@ -22,7 +22,6 @@ type Report struct {
 	Version     int        `json:"version"`
 	Seed        uint64     `json:"seed"`
 	ForMS       float64    `json:"for_ms"`
-	Instances   int        `json:"instances"`
 	StartedAt   time.Time  `json:"started_at"`
 	SoldMS      float64    `json:"sold_ms"` // duration of the sale
 	TookMS      float64    `json:"took_ms"`

@@ -23,7 +23,6 @@ const connections = 64
 // A site has the servers, the instances of the demonstration and of the order service, and the clients of both.
 type site struct {
 	stack      *stack.Stack
-	instances  []*server.Server // of both
 	demo, shop []*loadtest.Client
 	links      map[string]stack.Link // by instance; those of FailOver have none
 }
@@ -37,18 +36,8 @@ func newSite(ctx context.Context, o Options, with stack.Options) (s *site, err e
 	return s, err
 }
 
-// serve starts instances of the demonstration, and serveOrders of the order service.
-func (s *site) serve(ctx context.Context, n int, env ...string) ([]*server.Server, error) {
-	started, err := s.stack.Serve(ctx, n, env...)
-	s.instances = append(s.instances, started...)
-	return started, err
-}
-
-func (s *site) serveOrders(ctx context.Context, n int, env ...string) ([]*server.Server, error) {
-	started, err := s.stack.Orders(ctx, n, env...)
-	s.instances = append(s.instances, started...)
-	return started, err
-}
+// instances returns those of both.
+func (s *site) instances() []*server.Server { return s.stack.Tier(server.Instance) }
 
 // sellAt makes customers of the demonstration buy at a server, and orderAt those of the order service.
 func (s *site) sellAt(at *server.Server) error {
@@ -71,7 +60,7 @@ func (s *site) orderAt(at *server.Server) error {
 func (s *site) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return s.stack.AwaitReady(ctx, s.instances...)
+	return s.stack.AwaitReady(ctx, s.instances()...)
 }
 
 // close stops everything.
@@ -115,8 +104,8 @@ func openSite(ctx context.Context, o Random) (s *site, err error) {
 			return nil, err
 		}
 	}
-	for range o.Instances {
-		serve := func(l stack.Link) ([]*server.Server, error) { return s.serve(ctx, 1, s.stack.EnvVia(l)...) }
+	for range demos {
+		serve := func(l stack.Link) ([]*server.Server, error) { return s.stack.Serve(ctx, 1, s.stack.EnvVia(l)...) }
 		if err := s.open(serve, s.sellAt); err != nil {
 			return nil, err
 		}
@@ -124,7 +113,7 @@ func openSite(ctx context.Context, o Random) (s *site, err error) {
 	mysql := s.stack.Server(string(server.MySQL))
 	for range shops {
 		serve := func(l stack.Link) ([]*server.Server, error) {
-			return s.serveOrders(ctx, 1,
+			return s.stack.Orders(ctx, 1,
 				"ORDERS_MYSQL_DSN="+stack.OrdersDSN(stack.Through(l[server.MySQL], mysql)),
 				"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+l[server.Redis].Addr())
 		}

@@ -58,7 +58,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	report := soakOnce(t.Context(), t, Random{For: 18 * time.Second, Seed: 6, Instances: Instances})
+	report := soakOnce(t.Context(), t, Random{For: 18 * time.Second, Seed: 6})
 	if report.Interrupted {
 		t.Error("it says that it was interrupted")
 	}
@@ -81,7 +81,7 @@ func TestAnInterruptEndsWithTheVerdict(t *testing.T) {
 			interrupt()
 		}
 	}
-	report := soakOnce(ctx, t, Random{Options: Options{Say: fault}, For: time.Hour, Seed: 2, Instances: 2})
+	report := soakOnce(ctx, t, Random{Options: Options{Say: fault}, For: time.Hour, Seed: 2})
 	if !report.Interrupted || report.SoldMS > ms(10*time.Minute) {
 		t.Errorf("interrupted: %v, after %v", report.Interrupted, duration(report.SoldMS))
 	}

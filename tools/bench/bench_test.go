@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/stock/tools/bench/rig"
 )
 
 // TestMain is also the worker: the contest starts its own program.
@@ -145,13 +147,13 @@ func TestLostUpdatesAreFoundOut(t *testing.T) {
 	}
 }
 
-func TestReplaceBetween(t *testing.T) {
+func TestFill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "README.md")
 	if err := os.WriteFile(file, []byte("a\n<!-- bench -->\nold\n<!-- /bench -->\nb\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := replaceBetween(file, "bench", "new\n"); err != nil {
+		if err := rig.Fill(file, "new\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,7 +161,10 @@ func TestReplaceBetween(t *testing.T) {
 	if err != nil || string(got) != "a\n<!-- bench -->\nnew\n<!-- /bench -->\nb\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if replaceBetween(file, "other", "x") == nil {
+	if err := os.WriteFile(file, []byte("a\n<!-- bench -->\nold\nb\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if rig.Fill(file, "x") == nil {
 		t.Error("no complaint about a missing mark")
 	}
 }

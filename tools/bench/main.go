@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"example.com/stock/lock/locktest/server"
+	"example.com/stock/tools/bench/rig"
 )
 
 // errLost makes the exit status 1: a lock had two holders at once. A slow lock is no error.
@@ -119,8 +120,8 @@ func compare(ctx context.Context, args []string) error {
 		}
 	}
 	if s.markdown != "" {
-		if err := replaceBetween(s.markdown, "bench", text); err != nil {
-			return err
+		if err := rig.Fill(s.markdown, text); err != nil {
+			return fmt.Errorf("--markdown: %w", err)
 		}
 	}
 	if r.lostUpdates() {

@@ -3,13 +3,10 @@ package main
 import (
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"example.com/stock/tools/bench/rig"
 )
 
 // render returns what is printed. It is also Markdown.
@@ -197,20 +194,4 @@ func align(b *strings.Builder, cells [][]string) {
 		}
 		b.WriteString("|\n")
 	}
-}
-
-// replaceBetween puts text between <!-- mark --> and <!-- /mark --> in a file.
-func replaceBetween(file, mark, text string) error {
-	old, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("--markdown: %w", err)
-	}
-	page, err := rig.Fill(string(old), mark, text)
-	if err != nil {
-		return fmt.Errorf("--markdown: %s: %w", file, err)
-	}
-	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-		return fmt.Errorf("--markdown: %w", err)
-	}
-	return nil
 }

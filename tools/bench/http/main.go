@@ -154,16 +154,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return nil
 	}
 	for file := range strings.SplitSeq(s.into, ",") {
-		page, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		filled, err := rig.Fill(string(page), "bench", table)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if err := os.WriteFile(file, []byte(filled), 0o644); err != nil {
-			return err
+		if err := rig.Fill(file, table); err != nil {
+			return fmt.Errorf("--markdown: %w", err)
 		}
 	}
 	return nil

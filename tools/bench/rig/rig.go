@@ -80,13 +80,17 @@ func ZooKeeperVersion(addr string) string {
 	return version
 }
 
-// Fill returns the page with made between <!-- mark --> and <!-- /mark -->.
-func Fill(page, mark, made string) (string, error) {
-	begin, end := "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->"
-	head, rest, ok1 := strings.Cut(page, begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		return "", fmt.Errorf("there is no %s and %s", strings.TrimSpace(begin), end)
+// Fill puts what was made into a file, between <!-- bench --> and <!-- /bench -->.
+func Fill(file, made string) error {
+	const begin, end = "<!-- bench -->\n", "<!-- /bench -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
 	}
-	return head + begin + made + end + tail, nil
+	head, rest, begins := strings.Cut(string(page), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		return fmt.Errorf("%s: there is no %s and %s", file, strings.TrimSpace(begin), end)
+	}
+	return os.WriteFile(file, []byte(head+begin+made+end+tail), 0o644)
 }
