@@ -65,6 +65,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	case !cmd.HasSubCommands():
 		return failure("args.none", "command", cmd.CommandPath(), "name", strconv.Quote(args[0]))
 	}
+	if text, ok := instead("command", args[0]); ok {
+		return &words.Error{Text: text}
+	}
 	var verbs []string
 	for _, verb := range cmd.Commands() {
 		verbs = append(verbs, verb.Name())

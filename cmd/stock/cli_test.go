@@ -45,6 +45,8 @@ func TestExitStatus(t *testing.T) {
 		{"--help", 0, "stock demo", ""},
 		{"migrate", 0, "Usage:", ""},
 		{"bogus", 1, "", `stock: unknown command "bogus"; there are demo, class, `},
+		{"relay dead", 1, "", `use "stock orders outbox"`},
+		{"demo --ha", 1, "", `use "stock lab failover"`},
 		{"lab sok --for 1s", 1, "", `unknown command "sok"; did you mean soak?`},
 		{"lab failover --json /no/x", 1, "", "stock: --json: "},
 		{"lock zk-sequential k --no-wait -- true", 64, "", `is "stock lock run <strategy> <key> -- command" now`},

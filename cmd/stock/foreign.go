@@ -13,6 +13,14 @@ import (
 	"example.com/stock/service/strategy"
 )
 
+// instead says what to use in place of a command or a flag that was taken away, in the first release without it. ok is
+// false if there was none of this name.
+func instead(kind, name string) (text words.Text, ok bool) {
+	texts, err := phrases.Texts()
+	text, ok = texts["gone."+kind+"."+name]
+	return text, ok && err == nil
+}
+
 // told returns an error of a package that knows no language in both.
 func told(err error) (text words.Text, ok bool) {
 	switch err {
@@ -30,6 +38,9 @@ func told(err error) (text words.Text, ok bool) {
 		if given := err.GetSpecifiedShortnames(); given != "" {
 			letter := strconv.QuoteRune(rune(err.GetSpecifiedName()[0]))
 			return phrases.Say("foreign.letter", "letter", letter, "given", "-"+given), true
+		}
+		if text, ok := instead("flag", err.GetSpecifiedName()); ok {
+			return text, true
 		}
 		return phrases.Say("foreign.flag", "name", "--"+err.GetSpecifiedName()), true
 	case *pflag.ValueRequiredError:

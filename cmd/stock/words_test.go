@@ -19,7 +19,7 @@ func TestTheCommandsHaveTheirTexts(t *testing.T) {
 	t.Parallel()
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
 		"say": {}, "Say": {}, "tell": {}, "failure": {}, "listMigrations": {Bare: true},
-	}, "server.", "group.", "usage.",
+	}, "server.", "group.", "usage.", "gone.",
 		"foreign.integer", "foreign.natural", "foreign.number", "foreign.bool", "foreign.duration", "lock.evicted",
 		"lock.evicted-after")
 }
