@@ -133,12 +133,12 @@ func (r *gradeRun) run(ctx context.Context) (err error) {
 	r.options.Server = r.showServers(r.err, false)
 	r.options.Began = func(s grade.Scenario) {
 		if columns > 0 {
-			fmt.Fprintf(r.err, "\r\x1b[K  %s ...", s.Name)
+			fmt.Fprintf(r.err, clearLine+"  %s ...", s.Name)
 		}
 	}
 	r.options.Done = func(result grade.Result) {
 		if columns > 0 {
-			fmt.Fprint(r.err, "\r\x1b[K")
+			fmt.Fprint(r.err, clearLine)
 		}
 		grade.WriteResult(r.out, result, string(r.voice))
 	}

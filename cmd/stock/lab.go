@@ -148,13 +148,13 @@ func (r *labRun) run(ctx context.Context) error {
 	r.options.Server = r.showServers(r.err, false)
 	r.options.Began = func(s lab.Scenario, c lab.Case) {
 		if columns > 0 {
-			fmt.Fprintf(r.err, "\r\x1b[K  %s: %s ...", s.Name, r.in(c.Said()))
+			fmt.Fprintf(r.err, clearLine+"  %s: %s ...", s.Name, r.in(c.Said()))
 		}
 	}
 	last := ""
 	r.options.Done = func(s lab.Scenario, c lab.Cell) {
 		if columns > 0 {
-			fmt.Fprint(r.err, "\r\x1b[K")
+			fmt.Fprint(r.err, clearLine)
 		}
 		if s.Name != last {
 			last = s.Name

@@ -311,7 +311,7 @@ func commandLog(stderr io.Writer) io.Writer {
 type clearing struct{ to io.Writer }
 
 func (c clearing) Write(text []byte) (int, error) {
-	_, err := fmt.Fprintf(c.to, "\r\x1b[K%s", text)
+	_, err := fmt.Fprintf(c.to, clearLine+"%s", text)
 	return len(text), err
 }
 
