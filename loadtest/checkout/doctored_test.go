@@ -523,6 +523,12 @@ func doctors() map[string]row {
 			checkout.CheckTold, lies(checkout.OpConfirm, func(t *checkout.Thing) { t.ReservationID += "x" }),
 		},
 		"an order has other lines": {checkout.CheckTold, lies(checkout.OpPlace, other)},
+		"an order is said to be another's": {
+			checkout.CheckTold, lies(checkout.OpPlace, func(t *checkout.Thing) { t.Customer = "ann" }),
+		},
+		"a cancellation says late and was not": {
+			checkout.CheckTold, lies(checkout.OpCancel, func(t *checkout.Thing) { t.Late = !t.Late }),
+		},
 		"a replay has other lines": {checkout.CheckTold, attempt(
 			func(r *checkout.Record) bool { return r.Replayed && r.Got != nil },
 			func(r *checkout.Record) { other(r.Got) })},
