@@ -173,9 +173,6 @@ func (j *judge) clocks() {
 	for i := range j.e.Books {
 		t := j.timelines[j.e.Books[i].Before.SKU]
 		for k, m := range t.moves {
-			if m.At.After(j.latest) {
-				j.latest = m.At
-			}
 			s := j.ahead(t, k)
 			spans[m] = s
 			if s.most < math.MaxInt64 && !t.until[k].IsZero() && s.least <= s.most {
@@ -195,8 +192,8 @@ func (j *judge) clocks() {
 			}
 		}
 	}
-	if now := j.e.ReadAt.Add(j.skew.least); j.measured && !j.e.ReadAt.IsZero() && now.After(j.latest) {
-		j.latest = now
+	if j.measured {
+		j.now = j.e.ReadAt.Add(j.skew.least)
 	}
 }
 

@@ -23,8 +23,7 @@ type fact struct {
 	became       *fact      // of a reservation: the order
 	late         bool       // of an order: its reservation had expired
 	created      time.Time  // in the first reply
-	first        time.Time  // of a reservation: its expiry in the first reply
-	expires      time.Time  // its expiry in the last reply
+	expires      time.Time  // of a reservation: its expiry in the last reply
 	made         []*request // the requests that made it
 	asked        []*request // the requests about it
 	moves        map[string][]*Movement
@@ -86,17 +85,13 @@ func (f *fact) has(kind string) bool {
 // learnAll collects the orders and reservations in replies, and the requests about each.
 func (j *judge) learnAll() {
 	for _, q := range j.requests {
-		if q.cart() && !q.ask.Misuse && q.done != nil && q.done.Got != nil {
+		if q.cart() && !q.ask.Misuse && q.done != nil {
 			j.learn(q, q.ask.Op == OpReserve, merged(q.ask.Lines))
 		}
 	}
-	for _, q := range j.requests { // requests about reservations, after all are known
+	for _, q := range j.requests { // what became of reservations, after all are known
 		f := j.facts[q.ask.Ref]
-		if f == nil || q.ask.Op == OpDeliver || q.ask.Op == OpCancel {
-			continue
-		}
-		f.asked = append(f.asked, q)
-		if q.done == nil || q.done.Got == nil {
+		if f == nil || q.done == nil {
 			continue
 		}
 		switch got := q.done.Got; q.ask.Op {
@@ -109,8 +104,8 @@ func (j *judge) learnAll() {
 			}
 		}
 	}
-	for _, q := range j.requests { // requests about orders, after those from reservations are known
-		if f := j.facts[q.ask.Ref]; f != nil && q.ask.Op == OpCancel {
+	for _, q := range j.requests { // the requests about each, after the orders from reservations are known
+		if f := j.facts[q.ask.Ref]; f != nil {
 			f.asked = append(f.asked, q)
 		}
 	}
@@ -127,7 +122,7 @@ func (j *judge) learn(q *request, reservation bool, lines map[string]int64) *fac
 	if f == nil {
 		f = &fact{
 			id: id, customer: q.ask.Customer, lines: lines, reservation: reservation, created: got.CreatedAt,
-			first: got.ExpiresAt, expires: got.ExpiresAt, moves: make(map[string][]*Movement),
+			expires: got.ExpiresAt, moves: make(map[string][]*Movement),
 		}
 		j.facts[id] = f
 	}
@@ -263,9 +258,6 @@ func (j *judge) reservation(f *fact) {
 	// An order made after the expiry has a separate sale.
 	confirmed := f.has("confirm") || f.became != nil && f.became.has("sell")
 	j.must(f, "confirm", confirmed, f.done(OpConfirm), f.mayHave(OpConfirm))
-	if f.done(OpRelease) && f.done(OpConfirm) {
-		j.fail(CheckTold, "both", "order", f.id)
-	}
 	if f.expires.IsZero() || f.open(OpExtend) {
 		return
 	}
@@ -285,9 +277,9 @@ func (j *judge) reservation(f *fact) {
 	if !open || len(f.moves) == 0 {
 		return
 	}
-	switch late := j.latest.Sub(f.expires); {
+	switch late := j.now.Sub(f.expires); {
 	case late > sweepTime:
-		j.soon(CheckExpiry, "not-swept", "order", f.id, "expires", clock(f.expires), "now", clock(j.latest))
+		j.soon(CheckExpiry, "not-swept", "order", f.id, "expires", clock(f.expires), "now", clock(j.now))
 	case late > 0:
 		j.v.early = true // only a later look shows whether it is swept
 	}

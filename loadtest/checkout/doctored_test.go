@@ -44,6 +44,19 @@ func kind(kinds ...string) func(*checkout.Movement) bool {
 	return func(m *checkout.Movement) bool { return slices.Contains(kinds, m.Kind) && m.Ref != "" }
 }
 
+func delivery(m *checkout.Movement) bool { return m.Kind == "adjust" && m.Reason != "" }
+
+// ofSeveral accepts the movements of those kinds of a cart with several SKUs.
+func ofSeveral(e *checkout.Evidence, kinds ...string) func(*checkout.Movement) bool {
+	lines := make(map[string]int)
+	for i := range e.Books {
+		for k := range e.Books[i].Movements {
+			lines[e.Books[i].Movements[k].Ref+e.Books[i].Movements[k].Kind]++
+		}
+	}
+	return func(m *checkout.Movement) bool { return kind(kinds...)(m) && lines[m.Ref+m.Kind] > 1 }
+}
+
 // inBook changes a book at a movement that ok accepts.
 func inBook(ok func(*checkout.Movement) bool, change func(b *checkout.Book, i int)) doctor {
 	return func(e *checkout.Evidence, n int) bool {
@@ -56,6 +69,11 @@ func inBook(ok func(*checkout.Movement) bool, change func(b *checkout.Book, i in
 // movement changes a movement that ok accepts, and not its event.
 func movement(ok func(*checkout.Movement) bool, change func(*checkout.Movement)) doctor {
 	return inBook(ok, func(b *checkout.Book, i int) { change(&b.Movements[i]) })
+}
+
+// event changes an event, and not its movement.
+func event(change func(*checkout.Event)) doctor {
+	return inBook(anything, func(b *checkout.Book, i int) { change(&b.Events[i]) })
 }
 
 // announced changes a movement that ok accepts, and its event.
@@ -87,6 +105,49 @@ func doneBy(op checkout.Op) func(*checkout.Record) bool {
 func attempt(ok func(*checkout.Record) bool, change func(*checkout.Record)) doctor {
 	return func(e *checkout.Evidence, n int) bool {
 		change(record(e, n, ok))
+		return true
+	}
+}
+
+// unmade takes the movements of a kind of an order or a reservation out of the books, and shows it in that state.
+func unmade(of, state string) doctor {
+	return func(e *checkout.Evidence, n int) bool {
+		b, i := pick(e, n, kind(of))
+		id := b.Movements[i].Ref
+		for k := range e.Books {
+			e.Books[k].Movements = slices.DeleteFunc(e.Books[k].Movements, func(m checkout.Movement) bool {
+				return m.Ref == id && m.Kind == of
+			})
+		}
+		for _, list := range [][]checkout.Thing{e.Orders, e.Reservations} {
+			for k := range list {
+				if t := &list[k]; t.OrderID == id || t.ReservationID == id && t.OrderID == "" {
+					t.State = state
+				}
+			}
+		}
+		return true
+	}
+}
+
+// unasked takes a request for op out of the history.
+func unasked(op checkout.Op) doctor {
+	return func(e *checkout.Evidence, n int) bool {
+		request := record(e, n, doneBy(op)).Request
+		e.Records = slices.DeleteFunc(e.Records, func(r checkout.Record) bool { return r.Request == request })
+		return true
+	}
+}
+
+// answers changes how all attempts of a request for op ended that was done, the last one of its visit.
+func answers(way checkout.Way, op checkout.Op, outcome checkout.Outcome) doctor {
+	return func(e *checkout.Evidence, n int) bool {
+		request := record(e, n, func(r *checkout.Record) bool { return r.Way == way && doneBy(op)(r) }).Request
+		for i := range e.Records {
+			if r := &e.Records[i]; r.Request == request {
+				r.Outcome, r.Problem, r.Got, r.Number = outcome, "reservation_expired", nil, 0
+			}
+		}
 		return true
 	}
 }
@@ -153,6 +214,24 @@ func writes(m checkout.Movement) doctor {
 	}
 }
 
+// swaps exchanges two movements of one of these kinds and of one SKU, made at different times.
+func swaps(kinds ...string) doctor {
+	return func(e *checkout.Evidence, n int) bool {
+		b, i := pick(e, n, kind(kinds...))
+		m := &b.Movements[i]
+		for k := range b.Movements {
+			o := &b.Movements[k]
+			alike := o.Kind == m.Kind && o.Reserved == m.Reserved && o.Sold == m.Sold
+			if !alike || o.At.Sub(m.At).Abs() < 50*time.Millisecond {
+				continue
+			}
+			m.Ref, o.Ref, m.Customer, o.Customer, m.At, o.At = o.Ref, m.Ref, o.Customer, m.Customer, o.At, m.At
+			return true
+		}
+		return false
+	}
+}
+
 // redates moves a placed order in time, wherever it is dated.
 func redates(by time.Duration) doctor {
 	return func(e *checkout.Evidence, n int) bool {
@@ -207,10 +286,6 @@ func other(t *checkout.Thing) { t.Lines[0].Quantity++ }
 // aDayLater changes when a thing was made.
 func aDayLater(t *checkout.Thing) { t.CreatedAt = t.CreatedAt.Add(24 * time.Hour) }
 
-func says(state string) func(*checkout.Thing) {
-	return func(t *checkout.Thing) { t.State = state }
-}
-
 // A row is what may be wrong in evidence, with the check that finds it.
 type row struct {
 	check string
@@ -230,7 +305,21 @@ func doctors() map[string]row {
 			b.After.Available++
 			b.After.Received++
 		})},
+		"a number is left out": {checkout.CheckLaw, func(e *checkout.Evidence, n int) bool {
+			e.Books[n%len(e.Books)].After.Number++
+			return writes(checkout.Movement{Kind: "adjust", Received: 1, Available: 1})(e, n)
+		}},
+		"there were fewer units than were sold": {checkout.CheckLaw, inBook(anything, func(b *checkout.Book, _ int) {
+			for _, c := range []*checkout.Counts{&b.Before, &b.After} {
+				c.Received, c.Available = c.Received-1000, c.Available-1000
+			}
+		})},
+		"nothing is sold":   {checkout.CheckLaw, writes(checkout.Movement{Kind: "sell", Customer: "ann"})},
 		"a kind is unknown": {checkout.CheckLaw, movement(anything, func(m *checkout.Movement) { m.Kind = "gift" })},
+		"a sale is called a reservation": {checkout.CheckLaw, movement(
+			kind("sell"), func(m *checkout.Movement) { m.Kind = "reserve" })},
+		"a movement is of another SKU": {checkout.CheckLaw, movement(
+			anything, func(m *checkout.Movement) { m.SKU = "another" })},
 		"an order sold more than was asked for": {checkout.CheckCarts, movement(
 			kind("sell", "reserve"), func(m *checkout.Movement) {
 				m.Available--
@@ -243,56 +332,95 @@ func doctors() map[string]row {
 		"an order is of nobody": {checkout.CheckKeys, movement(
 			kind("sell"), func(m *checkout.Movement) { m.Ref = "nobody's" })},
 		"two keys got one order": {checkout.CheckKeys, func(e *checkout.Evidence, n int) bool {
-			one, other := record(e, n, doneBy(checkout.OpPlace)), record(e, n+1, doneBy(checkout.OpPlace))
-			other.Got = one.Got
-			return one != other
+			other := *record(e, n, doneBy(checkout.OpPlace))
+			other.Request, other.Key = 1<<20, "another"
+			e.Records = append(e.Records, other)
+			return true
 		}},
 		"one key got two orders": {checkout.CheckKeys, attempt(
 			func(r *checkout.Record) bool { return r.Replayed && r.Again && r.Got != nil },
 			func(r *checkout.Record) { r.Got.OrderID += "x" })},
+		"a replay is said to be none": {checkout.CheckKeys, attempt(
+			func(r *checkout.Record) bool { return r.Replayed && r.Again && r.Got != nil },
+			func(r *checkout.Record) { r.Replayed = false })},
 		"a key that was used for another cart sold": {checkout.CheckKeys, attempt(
 			func(r *checkout.Record) bool { return r.Misuse }, func(r *checkout.Record) {
 				r.Outcome, r.Got = checkout.Done, &checkout.Thing{OrderID: "new", Customer: r.Customer, Lines: r.Lines}
 			})},
-		"a canceled order was not given back": {checkout.CheckTold, func(e *checkout.Evidence, n int) bool {
-			b, i := pick(e, n, kind("return"))
-			ref := b.Movements[i].Ref
-			for k := range e.Books {
-				e.Books[k].Movements = slices.DeleteFunc(e.Books[k].Movements, func(m checkout.Movement) bool {
-					return m.Ref == ref && m.Kind == "return"
-				})
-			}
-			return true
+		"an order was not sold":       {checkout.CheckTold, unmade("sell", "placed")},
+		"a reservation was not made":  {checkout.CheckTold, unmade("reserve", "canceled")},
+		"a cancellation was not made": {checkout.CheckTold, unmade("return", "placed")},
+		"a release was not made":      {checkout.CheckTold, unmade("cancel", "held")},
+		"an expiry was not made": {checkout.CheckExpiry, func(e *checkout.Evidence, n int) bool {
+			e.ReadAt = e.ReadAt.Add(5 * time.Second)
+			return unmade("expire", "held")(e, n)
 		}},
-		"an order is listed as another": {checkout.CheckTold, shows(false, func(t *checkout.Thing) {
-			t.State = map[string]string{"placed": "canceled", "canceled": "placed"}[t.State]
-		})},
+		"nobody asked for a cancellation": {checkout.CheckTold, unasked(checkout.OpCancel)},
+		"nobody asked for a release":      {checkout.CheckTold, unasked(checkout.OpRelease)},
+		"half of an order was not sold": {checkout.CheckCarts, func(e *checkout.Evidence, n int) bool {
+			return inBook(ofSeveral(e, "sell"), func(b *checkout.Book, i int) {
+				b.Movements = slices.Delete(b.Movements, i, i+1)
+			})(e, n)
+		}},
+		"an order sold what was not asked for": {checkout.CheckCarts, func(e *checkout.Evidence, n int) bool {
+			r := record(e, n, doneBy(checkout.OpPlace))
+			return merge(r.Lines)[e.Books[n%len(e.Books)].Before.SKU] == 0 && writes(checkout.Movement{
+				Kind: "sell", Available: -1, Sold: 1, Ref: r.Got.OrderID, Customer: r.Customer,
+			})(e, n)
+		}},
 		"a reservation is shown as another": {checkout.CheckTold, shows(true, func(t *checkout.Thing) {
 			t.State = map[string]string{"confirmed": "held"}[t.State]
 		})},
 		"a delivery is not in the ledger": {checkout.CheckTold, movement(
-			func(m *checkout.Movement) bool { return m.Kind == "adjust" && m.Reason != "" },
-			func(m *checkout.Movement) { m.Reason = "another" })},
-		"a reply said late and was not": {
-			checkout.CheckTold, lies(checkout.OpConfirm, func(t *checkout.Thing) { t.Late = !t.Late }),
-		},
+			delivery, func(m *checkout.Movement) { m.Reason = "another" })},
+		"a delivery is of a customer": {checkout.CheckTold, announced(
+			delivery, func(m *checkout.Movement) { m.Customer = "ann" })},
+		"a delivery is of an order": {checkout.CheckTold, announced(
+			delivery, func(m *checkout.Movement) { m.Ref = "another" })},
+		"a delivery sets the stock": {checkout.CheckTold, announced(
+			delivery, func(m *checkout.Movement) { m.Kind = "set" })},
+		"a delivery was written twice": {checkout.CheckKeys, func(e *checkout.Evidence, n int) bool {
+			b, i := pick(e, n, delivery)
+			m := b.Movements[i]
+			m.Reason = strings.TrimPrefix(m.Reason, e.Run)
+			return writes(m)(e, n)
+		}},
+		"a sale has a reason": {checkout.CheckTold, announced(
+			kind("sell"), func(m *checkout.Movement) { m.Reason = "a gift" })},
+		"an order is late everywhere and was not": {checkout.CheckTold, func(e *checkout.Evidence, n int) bool {
+			id := record(e, n, doneBy(checkout.OpConfirm)).Got.OrderID
+			things(e, func(t *checkout.Thing) { t.Late = t.Late != (t.OrderID == id && t.State != "confirmed") })
+			return true
+		}},
 		"a reservation was confirmed after its end": {checkout.CheckExpiry, movement(
 			kind("confirm"), func(m *checkout.Movement) { m.At = m.At.Add(time.Hour) })},
 		"the last event is missing": {checkout.CheckEvents, inBook(anything, func(b *checkout.Book, _ int) {
 			b.Events = b.Events[:len(b.Events)-1]
 		})},
+		"an event is missing": {checkout.CheckEvents, inBook(anything, func(b *checkout.Book, i int) {
+			b.Events = slices.Delete(b.Events, i, i+1)
+		})},
+		"an event has another id": {checkout.CheckEvents, event(func(e *checkout.Event) { e.ID = "another" })},
+		"an event is dated a second later": {checkout.CheckEvents, event(func(e *checkout.Event) {
+			e.Data.At = e.Data.At.Add(time.Second)
+		})},
+		"an event came twice under two ids": {checkout.CheckEvents, inBook(anything, func(b *checkout.Book, i int) {
+			again := b.Events[i]
+			again.ID = "another"
+			b.Events = slices.Insert(b.Events, i+1, again)
+		})},
 		"an event came twice": {checkout.CheckEvents, inBook(anything, func(b *checkout.Book, i int) {
 			b.Events = slices.Insert(b.Events, i, b.Events[i])
 		})},
-		"a request was never answered": {checkout.CheckSettled, func(e *checkout.Evidence, n int) bool {
-			request := record(e, n, doneBy(checkout.OpPlace)).Request
-			for i := range e.Records {
-				if e.Records[i].Request == request {
-					e.Records[i].Outcome, e.Records[i].Got = checkout.Unknown, nil
-				}
-			}
-			return true
-		}},
+		"an order was never answered": {checkout.CheckSettled, answers(checkout.Buy, checkout.OpPlace, checkout.Unknown)},
+		"an extension was never answered": {
+			checkout.CheckSettled, answers(checkout.Think, checkout.OpExtend, checkout.Unknown),
+		},
+		"a reservation is said to have expired": {
+			checkout.CheckRefusals, answers(checkout.Pay, checkout.OpConfirm, checkout.Refused),
+		},
+		"a confirmation was never answered": {checkout.CheckSettled, answers(checkout.Pay, checkout.OpConfirm, checkout.Unknown)},
+		"a delivery was refused":            {checkout.CheckTold, answers(checkout.Deliver, checkout.OpDeliver, checkout.Refused)},
 		"the books were not read": {checkout.CheckSettled, func(e *checkout.Evidence, _ int) bool {
 			e.Unread.EN = "no"
 			return true
@@ -305,11 +433,17 @@ func doctors() map[string]row {
 		"units come with a reason of the run": {
 			checkout.CheckKeys, writes(checkout.Movement{Kind: "adjust", Received: 1, Available: 1, Reason: "-v0-1"}),
 		},
+		"a stranger sets the stock": {
+			checkout.CheckSettled, writes(checkout.Movement{Kind: "set", Received: 1, Available: 1}),
+		},
 		"a stranger buys": {checkout.CheckSettled, writes(checkout.Movement{
 			Kind: "sell", Available: -1, Sold: 1, Ref: "another's", Customer: "ann",
 		})},
 		"a stranger gets units of an order back": {checkout.CheckTold, announced(
 			kind("return"), func(m *checkout.Movement) { m.Customer = "ann" })},
+		"a delivery was for another SKU": {
+			checkout.CheckTold, attempt(doneBy(checkout.OpDeliver), func(r *checkout.Record) { r.Ref = "another" }),
+		},
 		"a delivery got another number": {
 			checkout.CheckTold, attempt(doneBy(checkout.OpDeliver), func(r *checkout.Record) { r.Number++ }),
 		},
@@ -336,28 +470,29 @@ func doctors() map[string]row {
 			func(m *checkout.Movement) { m.At = m.At.Add(-10 * time.Millisecond) })},
 		"a sale is dated before its request everywhere": {checkout.CheckSettled, redates(-10 * time.Second)},
 		"an order is dated a day later everywhere":      {checkout.CheckSettled, redates(24 * time.Hour)},
-		"an order is shown dated a day later":           {checkout.CheckTold, shows(false, aDayLater)},
-		"a reply dates an order a day later":            {checkout.CheckTold, lies(checkout.OpPlace, aDayLater)},
-		"a line was given back later than the others": {checkout.CheckCarts, func(e *checkout.Evidence, n int) bool {
-			lines := make(map[string]int)
-			moved(e, func(m *checkout.Movement) { lines[m.Ref+m.Kind]++ })
-			return announced(func(m *checkout.Movement) bool {
-				return slices.Contains([]string{"return", "cancel", "expire"}, m.Kind) && lines[m.Ref+m.Kind] > 2
-			}, func(m *checkout.Movement) { m.At = m.At.Add(10 * time.Millisecond) })(e, n)
-		}},
-		"two sales have changed places": {checkout.CheckLaw, func(e *checkout.Evidence, n int) bool {
-			b, i := pick(e, n, kind("sell"))
-			m := &b.Movements[i]
-			for k := range b.Movements {
-				o := &b.Movements[k]
-				if o.Kind != "sell" || o.Sold != m.Sold || o.At.Sub(m.At).Abs() < time.Second/2 {
-					continue
+		"a cancellation dates the order a day later":    {checkout.CheckTold, lies(checkout.OpCancel, aDayLater)},
+		"a release names another end": {checkout.CheckTold, lies(checkout.OpRelease, func(t *checkout.Thing) {
+			t.ExpiresAt = t.ExpiresAt.Add(time.Hour)
+		})},
+		"an order is shown dated a day later": {checkout.CheckTold, shows(false, aDayLater)},
+		"an expiry is dated a day later everywhere": {checkout.CheckSettled, func(e *checkout.Evidence, n int) bool {
+			b, i := pick(e, n, kind("expire"))
+			id := b.Movements[i].Ref
+			moved(e, func(m *checkout.Movement) {
+				if m.Ref == id && m.Kind == "expire" {
+					m.At = m.At.Add(24 * time.Hour)
 				}
-				m.Ref, o.Ref, m.Customer, o.Customer, m.At, o.At = o.Ref, m.Ref, o.Customer, m.Customer, o.At, m.At
-				return true
-			}
-			return false
+			})
+			return true
 		}},
+		"a line was given back later than the others": {checkout.CheckCarts, func(e *checkout.Evidence, n int) bool {
+			return announced(ofSeveral(e, "return", "cancel", "expire"), func(m *checkout.Movement) {
+				m.At = m.At.Add(10 * time.Millisecond)
+			})(e, n)
+		}},
+		"two sales have changed places":        {checkout.CheckLaw, swaps("sell")},
+		"two reservations have changed places": {checkout.CheckLaw, swaps("reserve")},
+		"two later steps have changed places":  {checkout.CheckLaw, swaps("confirm", "cancel", "return")},
 		"an extension extends nothing": {
 			checkout.CheckTold, extends(func(_, was time.Time) time.Time { return was }),
 		},
@@ -378,22 +513,25 @@ func doctors() map[string]row {
 		}},
 
 		// It says, or shows, what is not so.
-		"an order is said to be canceled":       {checkout.CheckTold, lies(checkout.OpPlace, says("canceled"))},
-		"a cancellation says placed":            {checkout.CheckTold, lies(checkout.OpCancel, says("placed"))},
-		"a reservation is said to be confirmed": {checkout.CheckTold, lies(checkout.OpReserve, says("confirmed"))},
+		"an order is said to be canceled": {
+			checkout.CheckTold, lies(checkout.OpPlace, func(t *checkout.Thing) { t.State = "canceled" }),
+		},
 		"a cancellation names another order": {
 			checkout.CheckTold, lies(checkout.OpCancel, func(t *checkout.Thing) { t.OrderID += "x" }),
 		},
 		"a confirmation names another reservation": {
 			checkout.CheckTold, lies(checkout.OpConfirm, func(t *checkout.Thing) { t.ReservationID += "x" }),
 		},
-		"an order has other lines":       {checkout.CheckTold, lies(checkout.OpPlace, other)},
-		"a confirmation has other lines": {checkout.CheckTold, lies(checkout.OpConfirm, other)},
+		"an order has other lines": {checkout.CheckTold, lies(checkout.OpPlace, other)},
+		"an order is said to be another's": {
+			checkout.CheckTold, lies(checkout.OpPlace, func(t *checkout.Thing) { t.Customer = "ann" }),
+		},
+		"a cancellation says late and was not": {
+			checkout.CheckTold, lies(checkout.OpCancel, func(t *checkout.Thing) { t.Late = !t.Late }),
+		},
 		"a replay has other lines": {checkout.CheckTold, attempt(
 			func(r *checkout.Record) bool { return r.Replayed && r.Got != nil },
 			func(r *checkout.Record) { other(r.Got) })},
-		"an order is shown with other lines":      {checkout.CheckTold, shows(false, other)},
-		"a reservation is shown with other lines": {checkout.CheckTold, shows(true, other)},
 		"a reservation is not shown": {
 			checkout.CheckTold, shows(true, func(t *checkout.Thing) { *t = checkout.Thing{} }),
 		},
@@ -447,7 +585,11 @@ func TestDoctoredEvidenceIsFound(t *testing.T) {
 				}
 				tried++
 				v := checkout.Judge(e)
-				if v.Finding == loadtest.Holds || v.Check(row.check).Failed == 0 {
+				want := loadtest.Broken
+				if row.check == checkout.CheckSettled {
+					want = loadtest.Undecided
+				}
+				if v.Finding != want || v.Check(row.check).Failed == 0 {
 					t.Fatalf("at place %d: %s: %v", n, v.Sentence, failures(&v))
 				}
 			}

@@ -21,6 +21,10 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 			"too many SKUs", strings.Replace(header, `"visits"`, `"skus":4611686018427387904,"visits"`, 1),
 			"line 1: plan: skus: must be from 1 to 200, not 4611686018427387904",
 		},
+		{
+			"too many units", strings.Replace(header, `"visits"`, `"quantities":[1,1000,1001],"visits"`, 1),
+			"line 1: plan: quantity: must be from 1 to 1000, not 1001",
+		},
 		{"no end", strings.Replace(header, `"visits":1,`, "", 1), "line 1: plan: visits: "},
 		{"unknown key", header + `{"movment":{}}` + "\n", `line 2: json: unknown field "movment"`},
 		{"nothing", header + "{}\n", "line 2: must be an attempt"},
@@ -37,6 +41,10 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 	whole, err := checkout.ReadHistory(strings.NewReader(header + event + end))
 	if err != nil || len(whole.Books[0].Movements) != 1 || whole.Interrupted {
 		t.Errorf("a whole one: %+v, %v", whole, err)
+	}
+	nothing, err := checkout.ReadHistory(strings.NewReader(header + end))
+	if err != nil || nothing.Verdict.Finding != loadtest.Undecided {
+		t.Errorf("one in which nothing was sold: %v, %v", nothing.Verdict, err)
 	}
 	cut, err := checkout.ReadHistory(strings.NewReader(header + event + end[:20]))
 	if !errors.Is(err, loadtest.ErrCut) || len(cut.Books[0].Movements) != 1 || !cut.Interrupted {

@@ -53,7 +53,6 @@ type Verdict struct {
 	Sentence words.Text       `json:"sentence"`
 	Checks   []Check          `json:"checks"` // in the order of Checks
 
-	proved      bool // a fault was found that no later look at the books can remove
 	early       bool // a later look may remove a fault, or decide an open question
 	unannounced int  // movements of which no event was read
 }
@@ -77,7 +76,7 @@ type judge struct {
 	orphans     map[string]string      // customer of each order or reservation that no reply named
 	skew        span                   // the store's clock ahead of ours
 	measured    bool                   // whether skew is known
-	latest      time.Time              // the last moment in the evidence, by the store's clock
+	now         time.Time              // when the books were read, by the store's clock; zero: not known
 }
 
 // Judge judges a run from its evidence alone.
@@ -113,23 +112,18 @@ func (j *judge) looked(check string, n int) { j.v.Check(check).Looked += n }
 
 // fail records a failure of a check, with a text under "found".
 func (j *judge) fail(check, key string, pairs ...any) {
-	j.v.proved = j.v.proved || check != CheckSettled
-	j.note(check, key, pairs...)
+	c := j.v.Check(check)
+	c.Failed++
+	if len(c.Examples) < keepExamples {
+		c.Examples = append(c.Examples, phrases.Say("found."+key, pairs...))
+	}
 }
 
 // soon records a failure that a later look may remove, because sweepers and relays may be at work, and the books are
 // not read at one moment.
 func (j *judge) soon(check, key string, pairs ...any) {
 	j.v.early = true
-	j.note(check, key, pairs...)
-}
-
-func (j *judge) note(check, key string, pairs ...any) {
-	c := j.v.Check(check)
-	c.Failed++
-	if len(c.Examples) < keepExamples {
-		c.Examples = append(c.Examples, phrases.Say("found."+key, pairs...))
-	}
+	j.fail(check, key, pairs...)
 }
 
 // settled counts the requests with an unknown outcome.

@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// takes returns what a movement of that kind adds to each term of the law. ok is false for an unknown kind.
-func takes(kind string, units int64) (d [4]int64, ok bool) {
+// takes returns what a movement of that kind adds to each term of the law. An unknown kind adds nothing.
+func takes(kind string, units int64) (terms [4]int64) {
 	switch kind {
 	case "set", "adjust":
-		return [4]int64{units, units, 0, 0}, true
+		return [4]int64{units, units, 0, 0}
 	case "sell":
-		return [4]int64{0, -units, 0, units}, true
+		return [4]int64{0, -units, 0, units}
 	case "reserve":
-		return [4]int64{0, -units, units, 0}, true
+		return [4]int64{0, -units, units, 0}
 	case "confirm":
-		return [4]int64{0, 0, -units, units}, true
+		return [4]int64{0, 0, -units, units}
 	case "cancel", "expire":
-		return [4]int64{0, units, -units, 0}, true
+		return [4]int64{0, units, -units, 0}
 	case "return":
-		return [4]int64{0, units, 0, -units}, true
+		return [4]int64{0, units, 0, -units}
 	}
-	return d, false
+	return terms
 }
 
 // units returns how many units m moves, as its kind counts them.
@@ -45,7 +45,7 @@ func (m *Movement) units() int64 {
 func (j *judge) ledgers() {
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
-		sku, now, number := b.Before.SKU, b.Before, b.Before.Number
+		sku, now := b.Before.SKU, b.Before
 		t := &timeline{
 			available: []int64{now.Available}, taken: make(map[string][]level), earlier: now.Reserved,
 		}
@@ -54,13 +54,11 @@ func (j *judge) ledgers() {
 		for k := range b.Movements {
 			m := &b.Movements[k]
 			j.looked(CheckLaw, 1)
-			if number++; m.Number != number {
-				j.fail(CheckLaw, "gap", "sku", sku, "expected", number, "number", m.Number)
-				number = m.Number
+			if expected := now.Number + 1; m.Number != expected {
+				j.fail(CheckLaw, "gap", "sku", sku, "expected", expected, "number", m.Number)
 			}
-			want, known := takes(m.Kind, m.units())
-			if got := [4]int64{m.Received, m.Available, m.Reserved, m.Sold}; !known || got != want || m.SKU != sku ||
-				m.units() < 1 && !m.received() {
+			got := [4]int64{m.Received, m.Available, m.Reserved, m.Sold}
+			if got != takes(m.Kind, m.units()) || m.SKU != sku || m.units() < 1 && !m.received() {
 				j.fail(CheckLaw, "kind", "sku", sku, "number", m.Number, "kind", m.Kind, "terms", fmt.Sprint(got))
 			}
 			now.Add(m)
@@ -82,8 +80,8 @@ func (j *judge) ledgers() {
 		}
 		j.inTime(t)
 		after := b.After
-		if now.Number = number; now != after {
-			j.fail(CheckLaw, "counters", "sku", sku, "counters", after.terms(), "sum", now.terms(), "number", number,
+		if now != after {
+			j.fail(CheckLaw, "counters", "sku", sku, "counters", after.terms(), "sum", now.terms(), "number", now.Number,
 				"last", after.Number)
 		}
 	}

@@ -86,20 +86,6 @@ func TestProgressOfARun(t *testing.T) {
 	}
 }
 
-// A cart has from 1 to 1,000 units of a SKU.
-func TestQuantitiesOfAPlan(t *testing.T) {
-	t.Parallel()
-	for q, good := range map[int64]bool{0: false, 1: true, 1000: true, 1001: false} {
-		p := plan()
-		p.Quantities = []int64{1, q}
-		_, err := p.Filled()
-		var wrong *loadtest.PlanError
-		if good != (err == nil) || !good && (!errors.As(err, &wrong) || wrong.Field != "quantity") {
-			t.Errorf("quantity %d: %v", q, err)
-		}
-	}
-}
-
 // A visit makes the requests of its way, one after the other, until one is refused.
 func TestAVisitGoesItsWay(t *testing.T) {
 	t.Parallel()

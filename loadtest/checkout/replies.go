@@ -62,12 +62,12 @@ func named(r *Record) string {
 // replies compares every field of every reply with the request and with earlier replies.
 func (j *judge) replies() {
 	for _, q := range j.requests {
-		if q.ask.Misuse || q.done == nil || q.done.Got == nil {
+		if q.ask.Misuse || q.ask.Op == OpDeliver || q.done == nil {
 			continue
 		}
 		want, ok := j.due(q)
 		for _, r := range q.attempts {
-			if r.Outcome != Done || r.Got == nil {
+			if r.Outcome != Done {
 				continue
 			}
 			j.looked(CheckTold, 1)
@@ -76,18 +76,11 @@ func (j *judge) replies() {
 					"want", "-")
 				continue
 			}
-			due := want
-			if q.ask.Op == OpExtend {
-				due.ExpiresAt = r.Got.ExpiresAt
-				if !j.extends(q, r) {
-					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.lasts(),
-						"expires", clock(due.ExpiresAt))
-				}
-				if q.ask.Key != "" { // without a key, each attempt extends again
-					due.ExpiresAt = q.done.Got.ExpiresAt
-				}
+			if q.ask.Op == OpExtend && !j.extends(q, r) {
+				j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.lasts(),
+					"expires", clock(r.Got.ExpiresAt))
 			}
-			for _, d := range r.Got.differ(&due) {
+			for _, d := range r.Got.differ(&want) {
 				j.fail(CheckTold, "reply", "op", string(q.ask.Op), "order", cmp.Or(q.ask.Ref, want.id()),
 					"field", d.field, "got", d.got, "want", d.want)
 			}
@@ -142,22 +135,12 @@ const longest = 24 * time.Hour
 // step, and has not become shorter.
 func (j *judge) extends(q *request, r *Record) bool {
 	f, until := j.facts[q.ask.Ref], r.Got.ExpiresAt
-	ttl := q.ask.lasts()
-	end := func(step time.Time) time.Time { // the end after an extension at that time
-		if latest := f.created.Add(longest); step.Add(ttl).After(latest) {
-			return latest
-		}
-		return step.Add(ttl)
-	}
-	least, most := end(f.created), f.created.Add(longest)
+	least, most := f.created.Add(q.ask.lasts()), f.created.Add(longest)
 	if j.measured {
 		if sent := q.sent.Add(j.skew.least - drift); sent.After(f.created) {
-			least = end(sent)
+			least = sent.Add(q.ask.lasts())
 		}
-		most = end(r.DoneAt.Add(j.skew.most + drift))
-	}
-	if f.first.After(most) {
-		most = f.first
+		most = r.DoneAt.Add(j.skew.most + drift + q.ask.lasts())
 	}
 	return !until.Before(least.Add(-rounding)) && !until.After(most.Add(rounding))
 }

@@ -184,9 +184,6 @@ type Record struct {
 	Number   uint64    `json:"number,omitempty"` // of the movement of a delivery
 }
 
-// Took returns how long the customer waited.
-func (r *Record) Took() time.Duration { return r.DoneAt.Sub(r.SentAt) }
-
 // check returns an error if r is impossible.
 func (r *Record) check() error {
 	switch {
