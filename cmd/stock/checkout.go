@@ -89,7 +89,7 @@ func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 	// In a Plan, 0 would mean the default.
 	if err := errors.Join(
 		length, atLeast("concurrency", p.Concurrency, 1), atLeast("lines", p.Lines, 1), atLeast("stock", p.Stock, 1),
-		atLeast("skus", p.SKUs, 1),
+		atLeast("skus", p.SKUs, 1), atLeast("per-customer", p.PerCustomer, 0),
 	); err != nil {
 		return err
 	}

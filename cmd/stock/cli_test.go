@@ -54,6 +54,7 @@ func TestExitStatus(t *testing.T) {
 		{"lock --bogus", 64, "", "--bogus"},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},
+		{"checkout --per-customer=-3", 1, "", "stock: --per-customer: "},
 		{"healthcheck --url http://127.0.0.1:1/readyz", 1, "", "connection refused"},
 		{"strategies --lang fr", 1, "", "--lang: must be en or zh"},
 	} {
