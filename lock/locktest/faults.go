@@ -186,7 +186,7 @@ func restart(ctx context.Context, s *Scene) error {
 	for _, r := range list {
 		soon, cancel := context.WithTimeout(ctx, s.Lease+2*s.timeout)
 		defer cancel()
-		if err := <-come(soon, r, s.Key); err != nil {
+		if err := <-Come(soon, r, s.Key, ""); err != nil {
 			return fmt.Errorf("after the restart: %w", err)
 		}
 	}

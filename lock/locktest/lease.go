@@ -420,7 +420,7 @@ func (s *Scene) unknown(ctx context.Context, l, other lock.Locker, slow time.Dur
 	}
 	soon, cancel := context.WithTimeout(ctx, s.Lease+s.timeout)
 	defer cancel()
-	if err := <-come(soon, other, key); err != nil {
+	if err := <-Come(soon, other, key, ""); err != nil {
 		return fmt.Errorf("the key did not become free: %w", err)
 	}
 	return nil
