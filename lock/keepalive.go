@@ -23,6 +23,42 @@ type Renewal struct {
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
+// KeepAlive is for drivers. It renews the lease as r says, and reports a loss. Release ends the renewals and waits for
+// them, so that none continues after the lease, unless a renewal ignores its ctx for longer than half of
+// ReleaseTimeout. sent is a time before the acquiring request was sent. A driver calls KeepAlive at most once, before
+// the caller has the lease.
+//
+// The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
+// earlier and needs none.
+func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
+	l.until = r.end(r.begin(sent))
+	l.kept = make(chan struct{})
+	l.due = time.AfterFunc(time.Until(r.due(sent)), func() {
+		defer close(l.kept)
+		renewing, stop := context.WithCancel(l.held)
+		defer stop()
+		l.mu.Lock()
+		if l.stop = stop; l.retired {
+			stop()
+		}
+		l.mu.Unlock()
+		l.keep(renewing, sent, r)
+	})
+}
+
+// stopRenewing lets the lease run out: it is still held until its time limit passes or it is released. Do calls it
+// when its ctx ends. It has no effect on a lease that is not renewed or has no time limit.
+func (l *Lease) stopRenewing() {
+	if l.of != nil {
+		l.of.retire()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired = true; l.stop != nil {
+		l.stop()
+	}
+}
+
 // keep renews the lease until renewing ends. It returns when the lease has ended.
 //
 // The holder's time limit uses the monotonic clock and counts from a time before the granted request was sent. So the

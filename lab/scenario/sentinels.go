@@ -8,7 +8,7 @@ import (
 
 // startSentinels starts a master with replicas, and Sentinels that watch them.
 func startSentinels(b *lab.Testbed, replicas int) *server.Sentinels {
-	x, err := b.Stack().StartSentinels(b.Ctx, server.SentinelOptions{Replicas: replicas})
+	x, err := b.Stack().StartSentinels(b.Ctx, replicas)
 	b.Must("start the Sentinels", err)
 	b.Defer(func() {
 		for _, server := range append(x.Sentinels, x.Redis...) {

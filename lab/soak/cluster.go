@@ -10,11 +10,8 @@ import (
 	"example.com/stock/lock/locktest/server"
 )
 
-// How long a Redis master and a ZooKeeper leader may be silent before the others replace them.
-const (
-	downAfter = 2 * time.Second
-	silence   = 3 * time.Second
-)
+// silence is how long a ZooKeeper leader may be silent before the others replace it.
+const silence = 3 * time.Second
 
 // A cluster is a site in which every server can fail over. nginx is in front of the instances.
 type cluster struct {
@@ -46,8 +43,7 @@ func openCluster(ctx context.Context, o Options) (s *cluster, err error) {
 	if s.haproxy, err = s.stack.FrontGalera(ctx, s.galera); err != nil {
 		return nil, err
 	}
-	sentinels := server.SentinelOptions{Replicas: 2, DownAfter: downAfter}
-	if s.redis, err = s.stack.StartSentinels(ctx, sentinels); err != nil {
+	if s.redis, err = s.stack.StartSentinels(ctx, 2); err != nil {
 		return nil, err
 	}
 	ensemble := server.EnsembleOptions{Silence: silence}

@@ -104,7 +104,7 @@ func (s *cluster) isolateMaster(ctx context.Context) (func(context.Context) erro
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.redis.Sever(ctx), loadtest.Sleep(ctx, downAfter), s.redis.FailOver(ctx)); err != nil {
+	if err := errors.Join(s.redis.Sever(ctx), loadtest.Sleep(ctx, server.DownAfter), s.redis.FailOver(ctx)); err != nil {
 		return nil, err
 	}
 	_, err = s.redis.AwaitMaster(ctx, old)

@@ -71,7 +71,7 @@ func cancelledWait(ctx context.Context, s *Scene) error {
 	for i := range 8 {
 		wait, cancel := context.WithTimeout(ctx, time.Duration(5+10*i)*time.Millisecond)
 		defer cancel()
-		came := come(wait, s.Locker(ctx), s.Key)
+		came := Come(wait, s.Locker(ctx), s.Key, "")
 		all.Go(func() { <-came })
 	}
 	all.Wait()
@@ -125,7 +125,7 @@ func closed(ctx context.Context, s *Scene) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	waited := come(wait, l, s.Key)
+	waited := Come(wait, l, s.Key, "")
 	if err := waits(waited, 50*time.Millisecond); err != nil {
 		return errors.Join(err, closeAll())
 	}
@@ -183,7 +183,7 @@ func (s *Scene) handover(ctx context.Context, holder, waiter lock.Locker, long t
 	}
 	wait, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	got := come(wait, waiter, s.Key)
+	got := Come(wait, waiter, s.Key, "")
 	if err := waits(got, long); err != nil {
 		return err
 	}
@@ -191,19 +191,6 @@ func (s *Scene) handover(ctx context.Context, holder, waiter lock.Locker, long t
 		return err
 	}
 	return <-got
-}
-
-// come acquires key in the background, and releases it at once.
-func come(ctx context.Context, l lock.Locker, key string) <-chan error {
-	came := make(chan error, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, key, lock.Options{})
-		if err == nil {
-			err = lease.Release()
-		}
-		came <- err
-	}()
-	return came
 }
 
 // waits fails if who has come does not wait for a held key for so long. If he has not even begun, the check is only

@@ -10,10 +10,11 @@ import (
 	"example.com/stock/lock/local"
 )
 
-// A broken lock, and the clauses that must reject it. Every Locker of open's calls is the same lock.
+// A broken lock, and the clauses that must reject it.
 type broken struct {
 	name    string
-	open    func() lock.Locker
+	open    func() lock.Locker // nil: it is a trial
+	flaws   flaws              // of the trial
 	rejects []string
 }
 
@@ -27,7 +28,7 @@ func (f lockerFunc) Acquire(ctx context.Context, key string, o lock.Options) (*l
 // spoiled is broken with another Acquire than that of a right lock.
 func spoiled(name string, spoil func(right lockerFunc) lockerFunc, rejects ...string) broken {
 	l := spoil(new(local.Mutex).Acquire)
-	return broken{name, func() lock.Locker { return l }, rejects}
+	return broken{name: name, open: func() lock.Locker { return l }, rejects: rejects}
 }
 
 // again returns another lease of what inner has, with that fence.
@@ -52,16 +53,16 @@ func (c *crowded) Acquire(ctx context.Context, key string, o lock.Options) (*loc
 	return again(inner, err, lock.Fence(c.last.Add(1)))
 }
 
-// brokenLocks end what they leave behind with life.
+// brokenLocks are locks of this process. Every Locker of open's calls is the same lock. They end what they leave behind
+// with life.
 func brokenLocks(life context.Context) []broken {
 	handed := lock.HandOver(new(crowded), lock.Bound{Time: time.Minute})
 	return []broken{
 		{
-			"excludes nobody",
-			func() lock.Locker { return &local.None{} },
+			"excludes nobody", func() lock.Locker { return &local.None{} }, flaws{},
 			[]string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"},
 		},
-		{"fences without room for a hand-over", func() lock.Locker { return handed }, []string{"Fences"}},
+		{"fences without room for a hand-over", func() lock.Locker { return handed }, flaws{}, []string{"Fences"}},
 		spoiled("one lock for all keys", func(right lockerFunc) lockerFunc {
 			return func(ctx context.Context, _ string, o lock.Options) (*lock.Lease, error) {
 				return right(ctx, "the only one", o)
@@ -133,5 +134,31 @@ func brokenLocks(life context.Context) []broken {
 				}
 			}
 		}, "FIFO"),
+	}
+}
+
+// brokenTrials are contended for by several processes. Each has one thing wrong.
+func brokenTrials() []broken {
+	inProcess := func() lock.Locker { return &local.Mutex{} }
+	return []broken{
+		{"excludes only its own process", inProcess, flaws{}, []string{"Exclusion"}},
+		{"the key stays for ever", nil, flaws{noExpiry: true}, []string{"Crash", "Frozen", "Expiry", "Unknown"}},
+		{"returns when its client does", nil, flaws{patient: true}, []string{"Standstill"}},
+		{"its renewals are pings", nil, flaws{pings: true}, []string{"Renewal", "Taken"}},
+		{"gives up before its wait is over", nil, flaws{impatient: true}, []string{"StatementLimit"}},
+		{"counts its lease from the reply", nil, flaws{countsLate: true}, []string{"Expiry"}},
+		{"believes a reply whose lease is over", nil, flaws{believes: true}, []string{"Expiry"}},
+		{"never tells of the loss", nil, flaws{noLoss: true}, []string{"Expiry", "Frozen", "Restart", "Standstill"}},
+		{"deletes the key whoever has it", nil, flaws{blindDelete: true}, []string{"Owner"}},
+		{"one fence for all", nil, flaws{sameFence: true}, []string{"Exclusion", "Frozen", "Crash"}},
+		{"a queue that nobody leaves", nil, flaws{tickets: true}, []string{"Crash"}},
+		{"believes whatever it was told", nil, flaws{mail: true}, []string{"FrozenWaiter"}},
+		{"what failed is not taken back", nil, flaws{noCleanup: true}, []string{"Cuts", "CrashPoints", "Late"}},
+		{"errors as the client has them", nil, flaws{rawErrors: true}, []string{"Cuts", "Refusals", "Denied"}},
+		{"its waiters do not hear that it is closed", nil, flaws{deaf: true}, []string{"Closed"}},
+		{"tells no fence", nil, flaws{fenceless: true}, []string{"Inspect"}},
+		{"its release hides the loss", nil, flaws{silent: true}, []string{"Evicted"}},
+		{"every acquisition leaves a key", nil, flaws{litter: true}, []string{"Traces"}},
+		{"every acquisition leaves a goroutine", nil, flaws{ghosts: true}, []string{"Traces"}},
 	}
 }

@@ -40,6 +40,19 @@ func Later(t testing.TB, l lock.Locker, key, owner string) <-chan *lock.Lease {
 	return got
 }
 
+// Come acquires key in the background, and releases it at once.
+func Come(ctx context.Context, l lock.Locker, key, owner string) <-chan error {
+	came := make(chan error, 1)
+	go func() {
+		lease, err := l.Acquire(ctx, key, lock.Options{Owner: owner})
+		if err == nil {
+			err = lease.Release()
+		}
+		came <- err
+	}()
+	return came
+}
+
 func ask(t testing.TB, l lock.Locker, key, owner string) (*lock.Lease, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -40,8 +40,10 @@ func cuts(ctx context.Context, s *Scene) error {
 		s.seen += fmt.Sprintf("%d requests, contended %v; ", n, contended)
 		for k := range min(n, 16) { // a lock that polls sends more
 			for do, part := range parts {
-				try(func() error { return s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended) },
-					"%s of request %d of %d, contended %v, is lost", part, k+1, n, contended)
+				try(func() error {
+					_, err := s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended)
+					return err
+				}, "%s of request %d of %d, contended %v, is lost", part, k+1, n, contended)
 			}
 		}
 	}
@@ -51,7 +53,7 @@ func cuts(ctx context.Context, s *Scene) error {
 		}
 	}
 	try(func() error {
-		_, err := s.trapped(ctx, far, sound, wire.Trap{Do: wire.Cut, Every: true})
+		_, err := s.cut(ctx, far, sound, wire.Trap{Do: wire.Cut, Every: true}, false)
 		return err
 	}, "every connection breaks")
 	return parallel(len(tries), 4, func(i int) error { return tries[i]() })
@@ -59,7 +61,7 @@ func cuts(ctx context.Context, s *Scene) error {
 
 // requests counts the requests of a new locker with a new key.
 func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool) (int, error) {
-	r, err := s.behind(ctx, far.process, 0)
+	r, err := s.behind(ctx, far.process, s.Lease, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -113,25 +115,29 @@ func (s *Scene) approach(ctx context.Context, r *distant, sound *remote, contend
 	return cmp.Or(h, none), err
 }
 
-// cut sets the trap on every connection, acquires, and releases if the acquisition succeeded.
-func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, contended bool) error {
-	r, err := s.behind(ctx, far.process, 0, trap)
+// cut sets the trap on every connection, acquires, and releases if the acquisition succeeded, which is an error if the
+// trap acts on every request. It returns the number of requests of the acquisition.
+func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, contended bool) (sent int, err error) {
+	r, err := s.behind(ctx, far.process, s.Lease, 0, trap)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.close(ctx)
 	h, err := s.approach(ctx, r, sound, contended)
-	if err != nil {
-		if !errors.Is(err, lock.ErrDown) {
-			return fmt.Errorf("acquire: %w, want ErrDown", err)
-		}
-		return s.freeAgain(ctx, r, sound, h)
+	sent = r.requests()
+	switch {
+	case err == nil && trap.Every:
+		return sent, errors.New("a lease without a server")
+	case err != nil && (!errors.Is(err, lock.ErrDown) || !contended && errors.Is(err, lock.ErrHeld)):
+		return sent, fmt.Errorf("acquire: %w, want ErrDown", err)
+	case err != nil:
+		return sent, s.freeAgain(ctx, r, sound, h)
 	}
 	rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: s.timeout, Try: true})
 	if err := s.noRival(ctx, h, rival, err); err != nil {
-		return err
+		return sent, err
 	}
-	return s.giveBack(ctx, r, sound, h)
+	return sent, s.giveBack(ctx, r, sound, h)
 }
 
 // giveBack releases a lease that may have been cut meanwhile, and checks that the key becomes free.
@@ -144,7 +150,7 @@ func (s *Scene) giveBack(ctx context.Context, r *distant, sound *remote, h *remo
 
 // cutRenewal drops the first request after an acquisition, or breaks the connection if no request follows.
 func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.Action) error {
-	r, err := s.behind(ctx, far.process, 0)
+	r, err := s.behind(ctx, far.process, s.Lease, 0)
 	if err != nil {
 		return err
 	}
@@ -196,7 +202,7 @@ func (s *Scene) freeAgain(ctx context.Context, r *distant, sound *remote, h *rem
 		snare.Release()
 	}
 	for _, who := range []*remote{r.remote, sound} {
-		next, err := s.next(ctx, who, h.Key)
+		next, err := s.hold(ctx, who, h.Key)
 		if err != nil {
 			return fmt.Errorf("something was left behind: %w", err)
 		}
@@ -244,7 +250,7 @@ func late(ctx context.Context, s *Scene) error {
 // comesLate lets what is held back go as soon as the acquisition has failed. A driver looks for it until the server has
 // answered twice, so on a busy computer it may come too late.
 func (s *Scene) comesLate(ctx context.Context, p *process, sound *remote, trap wire.Trap) error {
-	r, err := s.behindFor(ctx, p, 0, time.Hour, trap)
+	r, err := s.behind(ctx, p, time.Hour, 0, trap)
 	if err != nil {
 		return err
 	}
@@ -277,7 +283,7 @@ func refusals(ctx context.Context, s *Scene) error {
 			trap.Skip, trap.Every = 0, true
 		}
 		return s.retry(ctx, func() error {
-			sent, err := s.trapped(ctx, far, sound, trap)
+			sent, err := s.cut(ctx, far, sound, trap, false)
 			if err == nil && trap.Every && sent > n {
 				err = fmt.Errorf("%d requests of one acquisition", sent)
 			}
@@ -287,26 +293,4 @@ func refusals(ctx context.Context, s *Scene) error {
 			return nil
 		})
 	})
-}
-
-// trapped sets the trap on every connection, acquires, and releases if the acquisition succeeded, which is an error if
-// the trap acts on every request. It returns the number of requests until the acquisition failed.
-func (s *Scene) trapped(ctx context.Context, far, sound *remote, trap wire.Trap) (sent int, err error) {
-	r, err := s.behind(ctx, far.process, 0, trap)
-	if err != nil {
-		return 0, err
-	}
-	defer r.close(ctx)
-	key := FreshKey()
-	h, err := r.acquire(ctx, attempt{Key: key, Wait: s.timeout})
-	sent = r.requests()
-	switch {
-	case err == nil && trap.Every:
-		return sent, errors.New("a lease without a server")
-	case err == nil:
-		return sent, s.giveBack(ctx, r, sound, h)
-	case !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld):
-		return sent, fmt.Errorf("acquire: %w, want ErrDown", err)
-	}
-	return sent, s.freeAgain(ctx, r, sound, &remoteLease{Key: key})
 }

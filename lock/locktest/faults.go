@@ -23,17 +23,12 @@ func (s *Scene) distant(ctx context.Context) (*distant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.behind(ctx, p, 0)
+	return s.behind(ctx, p, s.Lease, 0)
 }
 
 // behind opens a Locker in p, see process.open. The traps are set before.
-func (s *Scene) behind(ctx context.Context, p *process, plain int, traps ...wire.Trap) (*distant, error) {
-	return s.behindFor(ctx, p, plain, s.Lease, traps...)
-}
-
-// behindFor is behind with another lease.
-func (s *Scene) behindFor(
-	ctx context.Context, p *process, plain int, lease time.Duration, traps ...wire.Trap,
+func (s *Scene) behind(
+	ctx context.Context, p *process, lease time.Duration, plain int, traps ...wire.Trap,
 ) (*distant, error) {
 	d := new(distant)
 	var at []string
@@ -118,16 +113,12 @@ func statementLimit(ctx context.Context, s *Scene) error {
 
 // crashPoints kills a process before each request of its acquisition, and after the last one.
 func crashPoints(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
-	if err != nil {
-		return err
-	}
-	n, err := s.requests(ctx, list[0], list[1], false)
+	_, sound, n, err := s.counted(ctx)
 	if err != nil {
 		return err
 	}
 	return parallel(n, 4, func(k int) error {
-		if err := s.crashPoint(ctx, list[1], k); err != nil {
+		if err := s.crashPoint(ctx, sound, k); err != nil {
 			return fmt.Errorf("killed before request %d of %d: %w", k+1, n, err)
 		}
 		return nil
@@ -164,7 +155,7 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	for _, w := range doomed.wires {
 		w.Cut() // what was held back is lost, and the server sees the end of the connection
 	}
-	next, err := s.next(ctx, sound, key)
+	next, err := s.hold(ctx, sound, key)
 	if err != nil {
 		return err
 	}
@@ -186,7 +177,7 @@ func restart(ctx context.Context, s *Scene) error {
 	for _, r := range list {
 		soon, cancel := context.WithTimeout(ctx, s.Lease+2*s.timeout)
 		defer cancel()
-		if err := <-come(soon, r, s.Key); err != nil {
+		if err := <-Come(soon, r, s.Key, ""); err != nil {
 			return fmt.Errorf("after the restart: %w", err)
 		}
 	}

@@ -18,12 +18,10 @@ import (
 func inspect(ctx context.Context, s *Scene) error {
 	var lockers [2]lock.Locker
 	for i := range lockers {
-		l, closer, err := s.Open(addrs(s.Servers), calm)
-		if err != nil {
+		var err error
+		if lockers[i], err = s.here(calm); err != nil {
 			return err
 		}
-		defer func() { _ = closer() }()
-		lockers[i] = l
 	}
 	if _, err := lock.Inspect(ctx, lockers[0], s.Key); errors.Is(err, errors.ErrUnsupported) {
 		return nil

@@ -191,13 +191,8 @@ func (s *Scene) overdue(ctx context.Context, sound *remote) error {
 	return nil
 }
 
-// hold acquires a key that is free, or that its holder is about to release.
+// hold acquires a key that is free, or becomes free when the lease of its holder has run out.
 func (s *Scene) hold(ctx context.Context, r *remote, key string) (*remoteLease, error) {
-	return r.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
-}
-
-// next acquires a key that becomes free when the lease of its holder has run out.
-func (s *Scene) next(ctx context.Context, r *remote, key string) (*remoteLease, error) {
 	return r.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
 }
 
@@ -254,7 +249,7 @@ func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *r
 	if err := one.freeze(); err != nil {
 		return nil, nil, err
 	}
-	next, err = s.next(ctx, other, key)
+	next, err = s.hold(ctx, other, key)
 	if err := errors.Join(err, one.thaw()); err != nil {
 		return nil, nil, fmt.Errorf("a holder is frozen: %w", err)
 	}
@@ -317,7 +312,7 @@ func owner(ctx context.Context, s *Scene) error {
 
 // evicted lets work take its own key away, as an operator does.
 func evicted(ctx context.Context, s *Scene) error {
-	l, closeAll, err := s.Open(addrs(s.Servers), calm)
+	l, err := s.here(calm)
 	if err != nil {
 		return err
 	}
@@ -329,9 +324,6 @@ func evicted(ctx context.Context, s *Scene) error {
 		_, err := lock.Evict(context.WithoutCancel(ctx), l, s.Key)
 		return err
 	})
-	if closing := closeAll(); closing != nil {
-		return closing
-	}
 	if !errors.Is(err, lock.ErrLost) || !errors.Is(ended, lock.ErrLost) {
 		return fmt.Errorf("the caller was told %w, and the observer %w, want ErrLost", err, ended)
 	}
@@ -339,12 +331,11 @@ func evicted(ctx context.Context, s *Scene) error {
 }
 
 // taken lets an operator take a key away, and another have it.
-func taken(ctx context.Context, s *Scene) (err error) {
-	l, closeAll, err := s.Open(addrs(s.Servers), s.Lease)
+func taken(ctx context.Context, s *Scene) error {
+	l, err := s.here(s.Lease)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
 	late, err := insist(ctx, l, s.Key, lock.Options{})
 	if err != nil {
 		return err
@@ -387,11 +378,11 @@ func unknown(ctx context.Context, s *Scene) error {
 		if err != nil {
 			return err
 		}
-		l, closeAll, err := s.Open(addrs(s.Servers), s.Lease)
+		l, err := s.here(s.Lease)
 		if err != nil {
 			return err
 		}
-		return errors.Join(s.unknown(ctx, l, list[0], s.Lease/4), closeAll())
+		return s.unknown(ctx, l, list[0], s.Lease/4)
 	})
 }
 
@@ -420,7 +411,7 @@ func (s *Scene) unknown(ctx context.Context, l, other lock.Locker, slow time.Dur
 	}
 	soon, cancel := context.WithTimeout(ctx, s.Lease+s.timeout)
 	defer cancel()
-	if err := <-come(soon, other, key); err != nil {
+	if err := <-Come(soon, other, key, ""); err != nil {
 		return fmt.Errorf("the key did not become free: %w", err)
 	}
 	return nil

@@ -14,7 +14,9 @@
 // minute. A lock that excludes only callers in its own process needs no servers, and no TestContender.
 //
 // A clause returns an error instead of failing a test, so that tests can check that the clause rejects locks which are
-// broken on purpose.
+// broken on purpose: those of broken_test.go. [Clauses] is the table. The checks are in basic.go, order.go, lease.go,
+// faults.go, cuts.go, and in files named after their clause. suite.go runs a check on a Scene; process.go and
+// contender.go are the two ends of the pipe to a contender.
 package locktest
 
 import (

@@ -13,7 +13,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/local"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
@@ -21,44 +20,11 @@ import (
 
 const trialLease = time.Second
 
-// A brokenTrial is a lock of several processes with one thing wrong, and the clauses that must notice.
-type brokenTrial struct {
-	name    string
-	flaws   flaws
-	open    func(addr string) lock.Locker // nil: a trial
-	rejects []string
-}
-
-func brokenTrials() []brokenTrial {
-	inProcess := func(string) lock.Locker { return &local.Mutex{} }
-	return []brokenTrial{
-		{"excludes only its own process", flaws{}, inProcess, []string{"Exclusion"}},
-		{"the key stays for ever", flaws{noExpiry: true}, nil, []string{"Crash", "Frozen", "Expiry", "Unknown"}},
-		{"returns when its client does", flaws{patient: true}, nil, []string{"Standstill"}},
-		{"its renewals are pings", flaws{pings: true}, nil, []string{"Renewal", "Taken"}},
-		{"gives up before its wait is over", flaws{impatient: true}, nil, []string{"StatementLimit"}},
-		{"counts its lease from the reply", flaws{countsLate: true}, nil, []string{"Expiry"}},
-		{"believes a reply whose lease is over", flaws{believes: true}, nil, []string{"Expiry"}},
-		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Frozen", "Restart", "Standstill"}},
-		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
-		{"one fence for all", flaws{sameFence: true}, nil, []string{"Exclusion", "Frozen", "Crash"}},
-		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"Crash"}},
-		{"believes whatever it was told", flaws{mail: true}, nil, []string{"FrozenWaiter"}},
-		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints", "Late"}},
-		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts", "Refusals", "Denied"}},
-		{"its waiters do not hear that it is closed", flaws{deaf: true}, nil, []string{"Closed"}},
-		{"tells no fence", flaws{fenceless: true}, nil, []string{"Inspect"}},
-		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
-		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
-		{"every acquisition leaves a goroutine", flaws{ghosts: true}, nil, []string{"Traces"}},
-	}
-}
-
 // harness is the trial on Redis as the suite takes it. It claims whatever a clause asks for.
-func (b brokenTrial) harness(aof bool) Harness {
+func (b broken) harness(aof bool) Harness {
 	open := func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 		if b.open != nil {
-			return b.open(addrs[0]), func() error { return nil }, nil
+			return b.open(), func() error { return nil }, nil
 		}
 		l := newTrial(addrs[0], "", lease, b.flaws)
 		return l, l.Close, nil
@@ -98,16 +64,15 @@ func (b brokenTrial) harness(aof bool) Harness {
 }
 
 func startRedis(t testing.TB, aof bool) []Server {
-	s := servertest.Start(t, server.Options{AOF: aof, Want: []server.Kind{server.Redis}})
-	server := s.Server("redis")
-	if server.StandIn != "" {
+	s := servertest.Start(t, server.Options{AOF: aof, Want: []server.Kind{server.Redis}}).Server("redis")
+	if s.StandIn != "" {
 		servertest.Redis(t) // which skips, or fails where it must not
 	}
-	return []Server{{server.Addr, server.Kill, server.Restart, server.Pause, server.Resume}}
+	return []Server{{s.Addr, s.Kill, s.Restart, s.Pause, s.Resume}}
 }
 
 // right is a trial without a flaw.
-func right() Harness { return brokenTrial{name: "right"}.harness(true) }
+func right() Harness { return broken{name: "right"}.harness(true) }
 
 func TestContender(t *testing.T) {
 	harnesses := []Harness{right()}
@@ -119,10 +84,7 @@ func TestContender(t *testing.T) {
 
 func TestEverySentenceHasABrokenLock(t *testing.T) {
 	var rejected []string
-	for _, b := range brokenLocks(t.Context()) {
-		rejected = append(rejected, b.rejects...)
-	}
-	for _, b := range brokenTrials() {
+	for _, b := range append(brokenLocks(t.Context()), brokenTrials()...) {
 		rejected = append(rejected, b.rejects...)
 	}
 	for _, s := range Clauses() {

@@ -77,7 +77,7 @@ func (s *Scene) standStill(ctx context.Context, sound *remote, list []*remote, s
 	}
 	return each(func(i int) error {
 		for _, key := range []string{clients[i].released.Key, clients[i].free} {
-			next, err := s.next(ctx, sound, key)
+			next, err := s.hold(ctx, sound, key)
 			if err != nil {
 				return fmt.Errorf("something was left behind: %w", err)
 			}
@@ -89,7 +89,7 @@ func (s *Scene) standStill(ctx context.Context, sound *remote, list []*remote, s
 
 // beforeStill opens a Locker in p with the plain-th client, which acquires two keys.
 func (s *Scene) beforeStill(ctx context.Context, p *process, plain int) (*silenced, error) {
-	far, err := s.behind(ctx, p, plain)
+	far, err := s.behind(ctx, p, s.Lease, plain)
 	if err != nil {
 		return nil, err
 	}

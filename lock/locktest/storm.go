@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/stock/lock"
 )
 
@@ -79,8 +81,18 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	return h, nil
 }
 
-// A Hold is a period in which a key was held, by a clock that all processes share. It lasts from the reply to Acquire
-// until just before Release was called, or until the holder noticed its loss.
+// now returns the time since this computer started. All processes of the computer read the same time, even if the wall
+// clock is set.
+func now() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return time.Duration(time.Now().UnixNano())
+	}
+	return time.Duration(t.Nano())
+}
+
+// A Hold is a period in which a key was held, by the clock of now. It lasts from the reply to Acquire until just before
+// Release was called, or until the holder noticed its loss.
 type Hold struct {
 	Key      string
 	From, To time.Duration

@@ -170,15 +170,23 @@ func newScene(h Harness, s *suite) *Scene {
 	}
 	if h.Start == nil {
 		scene.inside = func() lock.Locker {
-			l, closer, err := h.Open(nil, calm)
+			l, err := scene.here(calm)
 			if err != nil {
 				return failing{err}
 			}
-			scene.closers = append(scene.closers, closer)
 			return l
 		}
 	}
 	return scene
+}
+
+// here opens a Locker in this process.
+func (s *Scene) here(lease time.Duration) (lock.Locker, error) {
+	l, closer, err := s.Open(addrs(s.Servers), lease)
+	if err == nil {
+		s.closers = append(s.closers, closer)
+	}
+	return l, err
 }
 
 // Locker returns another independent Locker. If there are processes, it is in one of three, in turn.

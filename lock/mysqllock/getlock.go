@@ -16,8 +16,8 @@ import (
 // Algorithm: GET_LOCK; issue the fence on the same connection, which commits each statement; RELEASE_LOCK, and check
 // its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue, one
 // connection per key and process. The wait is session.request: if the server has vanished, nothing but the caller's ctx
-// ends it. A waiter that gives up ends its connection with KILL, because the server is slow to
-// notice that the client no longer waits.
+// ends it. A waiter that gives up ends its connection with KILL, because the server is slow to notice that the client
+// no longer waits.
 //
 // Round trips: 3 uncontended (lock, fence, release), and one every second. A new connection costs 2. A failed try
 // (lock.Options.TryOnce) costs 1. Waiting costs 1 every 30 s, giving up 3 and a connection.

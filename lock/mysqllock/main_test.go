@@ -144,19 +144,6 @@ func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	return locktest.Acquire(t, l, key, key)
 }
 
-// come acquires key in the background, for a caller named owner, and releases it at once.
-func come(ctx context.Context, l lock.Locker, key, owner string) <-chan error {
-	came := make(chan error, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, key, lock.Options{Owner: owner})
-		if err == nil {
-			err = lease.Release()
-		}
-		came <- err
-	}()
-	return came
-}
-
 func succeed(t testing.TB, came ...<-chan error) {
 	t.Helper()
 	for _, one := range came {

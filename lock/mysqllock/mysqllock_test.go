@@ -98,7 +98,7 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	dsn := database(t)
 	acquire(t, table.open(t, dsn, ConnOptions{Lease: patience}), "k")
 	p := newProxy(t, dsn)
-	came := come(t.Context(), table.open(t, p.dsn, ConnOptions{}), "k", "")
+	came := locktest.Come(t.Context(), table.open(t, p.dsn, ConnOptions{}), "k", "")
 	locktest.Eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
 	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
 	succeed(t, came)
@@ -116,7 +116,7 @@ func TestThePoolIsFull(t *testing.T) {
 	}
 	noCapacity(t, l, "k")
 	before := db.Stats().WaitCount
-	came := come(t.Context(), l, "k", "")
+	came := locktest.Come(t.Context(), l, "k", "")
 	locktest.Eventually(t, "it asks again", func() bool { return db.Stats().WaitCount > before+1 })
 	_ = conn.Close()
 	succeed(t, came)

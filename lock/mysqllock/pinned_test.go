@@ -20,7 +20,7 @@ func noCapacity(t *testing.T, l lock.Locker, key string) {
 	reason := errors.New("that is long enough")
 	short, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, reason)
 	defer cancel()
-	waited := <-come(short, l, key, "")
+	waited := <-locktest.Come(short, l, key, "")
 	for _, err := range []error{locktest.Try(t, l, key), waited} {
 		if !errors.Is(err, lock.ErrNoCapacity) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) ||
 			!strings.HasPrefix(err.Error(), `acquire lock "`) {
@@ -50,7 +50,7 @@ func TestMoreKeysThanConnections(t *testing.T) {
 		}
 		var came []<-chan error
 		for i := range 60 {
-			came = append(came, come(t.Context(), l, []string{"free", fmt.Sprint("key-", i)}[i%2], ""))
+			came = append(came, locktest.Come(t.Context(), l, []string{"free", fmt.Sprint("key-", i)}[i%2], ""))
 		}
 		stuck[0].Abandon()
 		succeed(t, came...)
@@ -73,7 +73,7 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 			for i := range 9 {
 				key := fmt.Sprint("key-", i)
 				held = append(held, acquire(t, others, key))
-				came = append(came, come(t.Context(), l, key, ""))
+				came = append(came, locktest.Come(t.Context(), l, key, ""))
 			}
 			for range 5 {
 				locktest.Release(t, acquire(t, l, "free"))
@@ -168,7 +168,7 @@ func TestAWaitAtTheServer(t *testing.T) {
 		}
 		var came []<-chan error
 		for i, l := range []locker{a, b, b} {
-			came = append(came, come(t.Context(), l, "k", want[i]))
+			came = append(came, locktest.Come(t.Context(), l, "k", want[i]))
 			locktest.Eventually(t, want[i]+" waits", func() bool {
 				return slices.Equal(waiters(l), want[:i+1])
 			})

@@ -96,7 +96,7 @@ func TestAnInterruptedGetLockWasGranted(t *testing.T) {
 	})
 	short, cancel := context.WithTimeout(t.Context(), patience/6)
 	defer cancel()
-	if err := <-come(short, l, "k", "a long name"); err == nil {
+	if err := <-locktest.Come(short, l, "k", "a long name"); err == nil {
 		t.Error("acquired")
 	}
 	locktest.Release(t, acquire(t, getLock.open(t, dsn, ConnOptions{}), "k"))

@@ -14,7 +14,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/redislock/internal/request"
 )
 
 // A node is one of the masters of a Redlock.
@@ -166,24 +165,4 @@ func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.
 		return ids[i].eligible(quarantine)
 	})
 	return cmp.Or(distinct(addrs, ids), checkQuorum(addrs, errs))
-}
-
-// free calls release. If the node does not answer, it repeats release in the background, until the key has been deleted
-// or the node has given so many answers that the key will not come any more: one, or two after an acquisition without
-// an answer; see request.Cleanup.Undo.
-func (n *node) free(
-	ctx context.Context, c *request.Cleanup, acquired outcome, release func(context.Context) error,
-) error {
-	answers, first := 1, release
-	if acquired == unknown {
-		answers = 2
-	}
-	if n.silent.Load() { // the caller does not wait for it
-		first = func(context.Context) error { return driver.Down("release", errSilent) }
-	}
-	return c.Settle(ctx, answers, time.Now().Add(driver.Forever), first, func(ctx context.Context) error {
-		err := release(ctx)
-		n.silent.Store(!request.IsAnswer(err))
-		return err
-	})
 }

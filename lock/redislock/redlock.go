@@ -14,14 +14,14 @@ import (
 // This file is the algorithm of Redlock, from acquire to release:
 //
 //  1. Set the key with a value of its own and a time limit, if it does not exist, on all nodes at once.
-//  2. A majority that granted it in time is the lock. Otherwise delete the key wherever it may be, pause for a random
-//     time and go back to 1.
+//  2. A majority is the lock, if its lease (lock.Valid) has not run out since before step 1. Otherwise delete the key on
+//     each node that granted it or gave no answer, pause for a random time and go back to 1.
 //  3. While the lock is held, renew it every third of the lease. It stands while a majority still has the key. Then set
 //     the key again on nodes where it was missing.
 //  4. To release, delete the key on every node that may have it.
 //
 // redlock_options.go has the type and its promises; redlock_inspect.go says who holds a key; quorum.go counts answers;
-// masters.go has which nodes count, and repeats a release without an answer.
+// masters.go has which nodes count.
 
 // maxPause is the longest pause between two tries. With equal pauses, contenders could split the nodes among themselves
 // again in every try, so it must be long compared to a round trip.
@@ -142,5 +142,25 @@ func (a *redlockAttempt) release(ctx context.Context) []error {
 		return n.free(ctx, a.cleanup, a.outcomes[i], func(ctx context.Context) error {
 			return request.Ownership(deletion.Run(ctx, n.client).Int())
 		})
+	})
+}
+
+// free calls release. If the node does not answer, it repeats release in the background, until the key has been deleted
+// or the node has given so many answers that the key will not come any more: one, or two after an acquisition without
+// an answer; see request.Cleanup.Undo.
+func (n *node) free(
+	ctx context.Context, c *request.Cleanup, acquired outcome, release func(context.Context) error,
+) error {
+	answers, first := 1, release
+	if acquired == unknown {
+		answers = 2
+	}
+	if n.silent.Load() { // the caller does not wait for it
+		first = func(context.Context) error { return driver.Down("release", errSilent) }
+	}
+	return c.Settle(ctx, answers, time.Now().Add(driver.Forever), first, func(ctx context.Context) error {
+		err := release(ctx)
+		n.silent.Store(!request.IsAnswer(err))
+		return err
 	})
 }

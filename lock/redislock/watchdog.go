@@ -21,7 +21,8 @@ import (
 //
 // The other files add:
 //
-//	enter.lua, leave.lua, renew.lua, queue.lua, fence.lua  the steps at the server, with the queue and the fence
+//	enter.lua, leave.lua, renew.lua  the steps at the server
+//	queue.lua, fence.lua         the queue, with the grant to a waiter, and the fence
 //	notifier.go                  delivers the messages of step 5 to the waiters of this process
 //	watchdog_options.go          the type, its promises and options; the scripts with their keys and arguments
 //	redislock.go                 Replicas, Inspect and Evict

@@ -106,7 +106,10 @@ func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 	defer cancel()
 	called := a.session.config.Called
 	ended := called(bound, "enter")
-	own, ours, err := a.recipe.enter(bound, a)
+	own, ours, err := node{}, false, a.checkFree(bound)
+	if err == nil {
+		own, ours, err = a.recipe.enter(bound, a)
+	}
 	ended(err)
 	if err == nil && !ours {
 		ended = called(bound, "wait")

@@ -74,9 +74,6 @@ func (ephemeral) newNode(guid, owner string) (name, data string, flags int32) {
 
 // enter tries to create the node.
 func (ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
-	if err := a.checkFree(ctx); err != nil {
-		return node{}, false, err
-	}
 	own, err = a.createNode(ctx) // 1
 	switch {
 	case !errors.Is(err, zk.ErrNodeExists):

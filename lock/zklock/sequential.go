@@ -67,9 +67,6 @@ func (sequential) newNode(guid, owner string) (name, data string, flags int32) {
 
 // enter queues up. The key is ours at once if our node is the only one.
 func (sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
-	if err := a.checkFree(ctx); err != nil {
-		return node{}, false, err
-	}
 	own, err = a.createNode(ctx) // 1
 	return own, own.alone, err
 }

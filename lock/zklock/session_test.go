@@ -91,15 +91,14 @@ func TestCheckWithoutAConnection(t *testing.T) {
 	p := proxied(t, Servers.ZooKeeper(t))
 	s := dial(t, p.Addr())
 	must(t, s.Check(t.Context()))
-	p.Refuse(true)
-	p.Cut()
+	p.Sever()
 	locktest.Eventually(t, "down", func() bool { return errors.Is(s.Check(t.Context()), lock.ErrDown) })
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if err := s.Check(gone); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrDown) {
 		t.Errorf("nobody waits: %v", err)
 	}
-	p.Refuse(false)
+	p.Mend()
 	locktest.Eventually(t, "up", func() bool { return s.Check(t.Context()) == nil })
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,24 +20,17 @@ type Sentinels struct {
 	Sentinels []*Server // sentinel, sentinel-2, sentinel-3: two of them must agree
 }
 
-// SentinelOptions are the choices of [Stack.StartSentinels]; a zero field means its default.
-type SentinelOptions struct {
-	Replicas int // number of replicas; default 1
+// DownAfter is the time after which a master that does not answer is replaced. It includes stalls of the whole computer.
+const DownAfter = 2 * time.Second
 
-	// DownAfter is the time after which a master that does not answer is replaced; default 2 s. It includes stalls of
-	// the whole computer.
-	DownAfter time.Duration
-}
-
-// StartSentinels starts the servers. It returns when the replicas follow the master, and every Sentinel knows the
-// others and all replicas, which takes some 3 s. Without redis-server the error is a MissingError. ctx bounds the start
-// only.
-func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentinels, error) {
-	o.Replicas, o.DownAfter = cmp.Or(o.Replicas, 1), cmp.Or(o.DownAfter, 2*time.Second)
+// StartSentinels starts a master with that many replicas, and the Sentinels. It returns when the replicas follow the
+// master, and every Sentinel knows the others and all replicas, which takes some 3 s. Without redis-server the error is
+// a MissingError. ctx bounds the start only.
+func (s *Stack) StartSentinels(ctx context.Context, replicas int) (*Sentinels, error) {
 	ctx, cancel := bounded(ctx, s.life)
 	defer cancel()
 	x := &Sentinels{Name: "stock"}
-	for range 1 + o.Replicas {
+	for range 1 + replicas {
 		server, err := s.Open(ctx, s.Name("redis-ha"), s.replicated(x.Redis))
 		if err != nil {
 			return nil, err
@@ -46,12 +38,12 @@ func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentine
 		x.Redis = append(x.Redis, server)
 	}
 	// This comes before the Sentinels: each asks the master for its replicas at once, and then only every ten seconds.
-	following := func(ctx context.Context) error { return follow(ctx, x.Redis[0], o.Replicas) }
+	following := func(ctx context.Context) error { return follow(ctx, x.Redis[0], replicas) }
 	if err := until(ctx, "the replicas follow", following); err != nil {
 		return nil, err
 	}
 	for range 3 {
-		server, err := s.Open(ctx, s.Name("sentinel"), s.sentinel(x, o.DownAfter))
+		server, err := s.Open(ctx, s.Name("sentinel"), s.sentinel(x))
 		if err != nil {
 			return nil, err
 		}
@@ -220,11 +212,11 @@ func (s *Stack) replicated(others []*Server) Builder {
 }
 
 // sentinel prepares one Sentinel. It stores the other Sentinels and the current master in its file.
-func (s *Stack) sentinel(x *Sentinels, downAfter time.Duration) Builder {
+func (s *Stack) sentinel(x *Sentinels) Builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		host, master, _ := net.SplitHostPort(x.Redis[0].Addr)
 		lines := fmt.Sprintf("sentinel monitor %s %s %s 2\n", x.Name, host, master) +
-			fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", x.Name, downAfter.Milliseconds()) +
+			fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", x.Name, DownAfter.Milliseconds()) +
 			fmt.Sprintf("sentinel failover-timeout %s 6000\n", x.Name)
 		file := filepath.Join(dir, "sentinel.conf")
 		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {

@@ -209,42 +209,33 @@ func statements(t testing.TB, dsn string) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	var all strings.Builder
-	all.WriteString("SET foreign_key_checks = 0;\n") // tables are sorted by name, not by dependency
-	for _, table := range tables(t, db) {
-		var name, create string
-		if err := db.QueryRow("SHOW CREATE TABLE "+table).Scan(&name, &create); err != nil {
-			t.Fatalf("copy table %s: %v", table, err)
-		}
-		all.WriteString(create + ";\n")
-		var rows bool
-		if err := db.QueryRow("SELECT EXISTS (SELECT * FROM " + table + ")").Scan(&rows); err != nil {
-			t.Fatalf("copy table %s: %v", table, err)
-		}
-		if rows {
-			database := dsn[strings.LastIndexByte(dsn, '/')+1:]
-			fmt.Fprintf(&all, "INSERT INTO %s SELECT * FROM %s.%[1]s;\n", table, database)
-		}
-	}
-	return all.String()
-}
-
-func tables(t testing.TB, db *sql.DB) (names []string) {
-	t.Helper()
-	rows, err := db.Query("SHOW TABLES")
+	tables, err := db.Query("SHOW TABLES")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+	defer tables.Close()
+	var all strings.Builder
+	all.WriteString("SET foreign_key_checks = 0;\n") // tables are sorted by name, not by dependency
+	for tables.Next() {
+		var name, create string
+		if err := tables.Scan(&name); err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, name)
+		if err := db.QueryRow("SHOW CREATE TABLE "+name).Scan(&name, &create); err != nil {
+			t.Fatalf("copy table %s: %v", name, err)
+		}
+		var rows bool
+		if err := db.QueryRow("SELECT EXISTS (SELECT * FROM " + name + ")").Scan(&rows); err != nil {
+			t.Fatalf("copy table %s: %v", name, err)
+		}
+		all.WriteString(create + ";\n")
+		if rows {
+			database := dsn[strings.LastIndexByte(dsn, '/')+1:]
+			fmt.Fprintf(&all, "INSERT INTO %s SELECT * FROM %s.%[1]s;\n", name, database)
+		}
 	}
-	if err := rows.Err(); err != nil {
+	if err := tables.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return names
+	return all.String()
 }

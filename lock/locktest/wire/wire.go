@@ -29,7 +29,7 @@ type Proxy struct {
 	closed  bool
 	target  string
 	conns   map[*conn]bool
-	refuse  bool
+	severed bool
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
 	delay   time.Duration
@@ -97,13 +97,6 @@ func (p *Proxy) EndSessions() {
 	}
 }
 
-// Refuse sets whether new connections are reset at once, as if the server's port were closed. Open connections stay.
-func (p *Proxy) Refuse(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse = on
-}
-
 // Silence holds back everything in the given directions, even the end of connections, as a network that drops packets
 // does. Each call replaces the previous one. Without a direction, everything flows again, and what was held back
 // arrives.
@@ -127,15 +120,19 @@ func (p *Proxy) Slow(by time.Duration) {
 	p.delay = by
 }
 
-// Sever breaks every open connection and resets new ones, until Mend.
+// Sever breaks every open connection, and resets new ones at once, as if the server's port were closed, until Mend.
 func (p *Proxy) Sever() {
-	p.Refuse(true)
+	p.mu.Lock()
+	p.severed = true
+	p.mu.Unlock()
 	p.Cut()
 }
 
-// Mend ends what Refuse, Sever, Silence and Slow have begun.
+// Mend ends what Sever, Silence and Slow have begun.
 func (p *Proxy) Mend() {
-	p.Refuse(false)
+	p.mu.Lock()
+	p.severed = false
+	p.mu.Unlock()
 	p.Silence()
 	p.Slow(0)
 }
@@ -162,7 +159,7 @@ func (p *Proxy) accept() {
 		}
 		p.mu.Lock()
 		switch {
-		case p.refuse, p.closed:
+		case p.severed, p.closed:
 			reset(client)
 		default:
 			c := &conn{proxy: p, client: client, done: make(chan struct{})}

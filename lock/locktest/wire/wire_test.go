@@ -129,19 +129,16 @@ func expect(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestCutRefuseAndServeAgain(t *testing.T) {
+func TestSeverAndServeAgain(t *testing.T) {
 	s := serve(t)
 	p := open(t, s.listener.Addr().String(), lines())
 	c := dial(t, p)
 	c.say("a")
 	expect(t, "to begin with", c.hear(limit), "A")
-	p.Refuse(true)
-	c.say("a")
-	expect(t, "an open connection", c.hear(limit), "A")
-	p.Cut()
-	expect(t, "after the cut", c.hear(limit), "cut")
-	expect(t, "refused", fate(p), "cut")
-	p.Refuse(false)
+	p.Sever()
+	expect(t, "an open connection", c.hear(limit), "cut")
+	expect(t, "a new one", fate(p), "cut")
+	p.Mend()
 	c = dial(t, p)
 	c.say("b")
 	expect(t, "served again", c.hear(limit), "B")
