@@ -15,7 +15,6 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/wire"
 )
 
 // Servers returns the names of the servers that Options.Servers may have.
@@ -34,7 +33,7 @@ func (l link) cut() {
 // commands returns the number of commands sent so far, to all servers.
 func (l link) commands() (n int) {
 	for _, proxy := range l {
-		n += proxy.Count(wire.ToServer)
+		n += proxy.Requests()
 	}
 	return n
 }
@@ -43,8 +42,8 @@ func (l link) commands() (n int) {
 func (l link) busiest() (kind server.Kind, ok bool) {
 	most := 0
 	for _, k := range Servers() {
-		if l[k] != nil && l[k].Count(wire.ToServer) > most {
-			kind, most = k, l[k].Count(wire.ToServer)
+		if l[k] != nil && l[k].Requests() > most {
+			kind, most = k, l[k].Requests()
 		}
 	}
 	return kind, most > 0

@@ -97,7 +97,7 @@ func (e *ensemble) silence(directions ...wire.Direction) {
 // asked returns how many messages the first server has sent to its leader.
 func (e *ensemble) asked() (n int) {
 	for _, link := range e.links {
-		n += link.Count(wire.ToServer)
+		n += link.Requests()
 	}
 	return n
 }

@@ -104,7 +104,8 @@ func (s *cluster) isolateMaster(ctx context.Context) (func(context.Context) erro
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.redis.Sever(ctx), loadtest.Sleep(ctx, server.DownAfter), s.redis.FailOver(ctx)); err != nil {
+	err = errors.Join(s.redis.Sever(ctx), loadtest.Sleep(ctx, server.DownAfter), s.redis.FailOver(ctx))
+	if err != nil {
 		return nil, err
 	}
 	_, err = s.redis.AwaitMaster(ctx, old)

@@ -59,7 +59,7 @@ func (d *distant) set(trap wire.Trap) {
 // requests returns how many requests a server has received.
 func (d *distant) requests() (n int) {
 	for _, w := range d.wires {
-		n = max(n, w.Count(wire.ToServer))
+		n = max(n, w.Requests())
 	}
 	return n
 }

@@ -20,15 +20,17 @@ import (
 
 const trialLease = time.Second
 
+// opened is an Opener.
+func (b broken) opened(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+	if b.open != nil {
+		return b.open(), func() error { return nil }, nil
+	}
+	l := newTrial(addrs[0], "", lease, b.flaws)
+	return l, l.Close, nil
+}
+
 // harness is the trial on Redis as the suite takes it. It claims whatever a clause asks for.
 func (b broken) harness(aof bool) Harness {
-	open := func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-		if b.open != nil {
-			return b.open(), func() error { return nil }, nil
-		}
-		l := newTrial(addrs[0], "", lease, b.flaws)
-		return l, l.Close, nil
-	}
 	deprive := func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error) {
 		user := "without-" + right
 		root := redis.NewClient(&redis.Options{Addr: addrs[0]})
@@ -55,8 +57,8 @@ func (b broken) harness(aof bool) Harness {
 			Reentrant:   true,
 			SignalsLoss: true,
 		},
-		Open:    open,
-		Plain:   []Opener{open},
+		Open:    b.opened,
+		Plain:   []Opener{b.opened},
 		Deprive: deprive,
 		Rights:  []string{"eval"},
 		Start:   func(t testing.TB) []Server { return startRedis(t, aof) },
@@ -102,8 +104,7 @@ func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				scene := newScene(Harness{}, nil)
-				scene.inside = b.open
+				scene := newScene(Harness{Open: b.opened}, nil)
 				if err := clauses[name].Check(ctx, scene); err == nil {
 					t.Errorf("passed %q", clauses[name].Rule)
 				}

@@ -146,12 +146,11 @@ type Scene struct {
 	Harness
 	Key string // that nobody else uses
 
-	inside  func() lock.Locker // opens a Locker in this process
-	suite   *suite             // nil: no processes
-	timeout time.Duration      // how long something that must happen may take
-	storm   time.Duration      // a storm begins no acquisition after this
-	hurry   bool               // the clause is expected to fail, so two tries are enough
-	seen    string             // a remark for the log
+	suite   *suite        // nil: no processes
+	timeout time.Duration // how long something that must happen may take
+	storm   time.Duration // a storm begins no acquisition after this
+	hurry   bool          // the clause is expected to fail, so two tries are enough
+	seen    string        // a remark for the log
 
 	mu      sync.Mutex
 	opened  int
@@ -168,15 +167,6 @@ func newScene(h Harness, s *suite) *Scene {
 	if testing.Short() {
 		scene.storm = time.Second / 2
 	}
-	if h.Start == nil {
-		scene.inside = func() lock.Locker {
-			l, err := scene.here(calm)
-			if err != nil {
-				return failing{err}
-			}
-			return l
-		}
-	}
 	return scene
 }
 
@@ -189,12 +179,16 @@ func (s *Scene) here(lease time.Duration) (lock.Locker, error) {
 	return l, err
 }
 
-// Locker returns another independent Locker. If there are processes, it is in one of three, in turn.
+// Locker returns another independent Locker. If there are servers, it is in one of three processes, in turn.
 func (s *Scene) Locker(ctx context.Context) lock.Locker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inside != nil {
-		return s.inside()
+	if s.Start == nil {
+		l, err := s.here(calm)
+		if err != nil {
+			return failing{err}
+		}
+		return l
 	}
 	if s.opened++; len(s.taken) < 3 {
 		p, err := s.suite.process()

@@ -12,7 +12,6 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/lock/locktest/wire"
 )
 
 // Fences grow when the rows that remember them are gone, and when the clock is behind what was handed out. So do those
@@ -99,7 +98,7 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	acquire(t, table.open(t, dsn, ConnOptions{Lease: patience}), "k")
 	p := newProxy(t, dsn)
 	came := locktest.Come(t.Context(), table.open(t, p.dsn, ConnOptions{}), "k", "")
-	locktest.Eventually(t, "it polls", func() bool { return p.Count(wire.ToServer) > 6 })
+	locktest.Eventually(t, "it polls", func() bool { return p.Requests() > 6 })
 	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
 	succeed(t, came)
 }

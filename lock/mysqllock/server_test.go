@@ -13,7 +13,6 @@ import (
 	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/lock/locktest/wire"
 )
 
 // The round trips of an acquisition, a failed try and a release once the connections are made. The first use of a key
@@ -29,9 +28,9 @@ func TestRoundTrips(t *testing.T) {
 		locktest.Release(t, acquire(t, l, "another"))
 		locktest.Release(t, acquire(t, other, "another"))
 		trips := func(op func()) int {
-			before := p.Count(wire.ToServer)
+			before := p.Requests()
 			op()
-			return p.Count(wire.ToServer) - before
+			return p.Requests() - before
 		}
 		var got costs
 		var lease *lock.Lease

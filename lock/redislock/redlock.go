@@ -14,8 +14,8 @@ import (
 // This file is the algorithm of Redlock, from acquire to release:
 //
 //  1. Set the key with a value of its own and a time limit, if it does not exist, on all nodes at once.
-//  2. A majority is the lock, if its lease (lock.Valid) has not run out since before step 1. Otherwise delete the key on
-//     each node that granted it or gave no answer, pause for a random time and go back to 1.
+//  2. A majority is the lock, if its lease (lock.Valid) has not run out since before step 1. Otherwise delete the key
+//     on each node that granted it or gave no answer, pause for a random time and go back to 1.
 //  3. While the lock is held, renew it every third of the lease. It stands while a majority still has the key. Then set
 //     the key again on nodes where it was missing.
 //  4. To release, delete the key on every node that may have it.

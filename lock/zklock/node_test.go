@@ -157,10 +157,10 @@ func TestARefusedCreateIsNotRepeated(t *testing.T) {
 		-127:  "refuses (code=-127)",
 		-4242: "refuses (code=-4242)",
 	} {
-		before := p.Count(wire.ToServer)
+		before := p.Requests()
 		snare := p.Set(wire.Trap{Match: is(opMulti), Do: wire.Answer, Every: true, Answer: refusal(code)})
 		saysDown(t, code, refused(t, l, lock.Options{}), want)
-		if sent := p.Count(wire.ToServer) - before; sent != 1 { // a search for a node would be another one
+		if sent := p.Requests() - before; sent != 1 { // a search for a node would be another one
 			t.Errorf("%d: %d requests, want 1", code, sent)
 		}
 		snare.Release()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -80,9 +79,9 @@ func TestRoundTrips(t *testing.T) {
 // next request.
 func trips(t *testing.T, p proxy, warm bool, what string, n int, op func() error) {
 	t.Helper()
-	before := p.Count(wire.ToServer)
+	before := p.Requests()
 	err := op()
-	got := p.Count(wire.ToServer) - before
+	got := p.Requests() - before
 	if err != nil || warm && got != n {
 		t.Errorf("%s: %d round trips, want %d; %v", what, got, n, err)
 	}

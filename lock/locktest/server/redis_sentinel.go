@@ -20,7 +20,7 @@ type Sentinels struct {
 	Sentinels []*Server // sentinel, sentinel-2, sentinel-3: two of them must agree
 }
 
-// DownAfter is the time after which a master that does not answer is replaced. It includes stalls of the whole computer.
+// DownAfter is how long a master does not answer until it is replaced. It includes stalls of the whole computer.
 const DownAfter = 2 * time.Second
 
 // StartSentinels starts a master with that many replicas, and the Sentinels. It returns when the replicas follow the

@@ -167,8 +167,8 @@ func (c *conn) pass(d Direction, message []byte, first bool) ([]byte, bool) {
 	}
 	chatter := p.protocol.Chatter != nil && p.protocol.Chatter(message, first)
 	p.mu.Lock()
-	if !chatter {
-		p.count[d]++
+	if d == ToServer && !chatter {
+		p.count++
 	}
 	snare := p.spring(d, message, chatter)
 	p.mu.Unlock()

@@ -33,7 +33,7 @@ type Proxy struct {
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
 	delay   time.Duration
-	count   [2]int
+	count   int // of requests
 	snares  []*Snare
 	pongs   bool
 }
@@ -137,11 +137,11 @@ func (p *Proxy) Mend() {
 	p.Slow(0)
 }
 
-// Count returns the number of messages sent in direction d so far, delivered or not, without chatter.
-func (p *Proxy) Count(d Direction) int {
+// Requests returns the number of messages that clients have sent so far, delivered or not, without chatter.
+func (p *Proxy) Requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count[d]
+	return p.count
 }
 
 // Connections returns the number of open connections.
