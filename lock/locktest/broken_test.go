@@ -59,10 +59,13 @@ func brokenLocks(life context.Context) []broken {
 	handed := lock.HandOver(new(crowded), lock.Bound{Time: time.Minute})
 	return []broken{
 		{
-			"excludes nobody", func() lock.Locker { return &local.None{} }, flaws{},
-			[]string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"},
+			name: "excludes nobody", open: func() lock.Locker { return &local.None{} },
+			rejects: []string{"Exclusion", "TryOnce", "BoundedWait", "Handover", "Release", "Fences", "Reentry"},
 		},
-		{"fences without room for a hand-over", func() lock.Locker { return handed }, flaws{}, []string{"Fences"}},
+		{
+			name: "fences without room for a hand-over", open: func() lock.Locker { return handed },
+			rejects: []string{"Fences"},
+		},
 		spoiled("one lock for all keys", func(right lockerFunc) lockerFunc {
 			return func(ctx context.Context, _ string, o lock.Options) (*lock.Lease, error) {
 				return right(ctx, "the only one", o)
