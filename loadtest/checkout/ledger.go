@@ -81,8 +81,8 @@ func (j *judge) ledgers() {
 		j.inTime(t)
 		after := b.After
 		if now != after {
-			j.fail(CheckLaw, "counters", "sku", sku, "counters", after.terms(), "sum", now.terms(), "number", now.Number,
-				"last", after.Number)
+			j.fail(CheckLaw, "counters", "sku", sku, "counters", after.terms(), "sum", now.terms(),
+				"number", now.Number, "last", after.Number)
 		}
 	}
 	if j.e.Limit == 0 {
