@@ -412,15 +412,21 @@ func doctors() map[string]row {
 		"an event came twice": {checkout.CheckEvents, inBook(anything, func(b *checkout.Book, i int) {
 			b.Events = slices.Insert(b.Events, i, b.Events[i])
 		})},
-		"an order was never answered": {checkout.CheckSettled, answers(checkout.Buy, checkout.OpPlace, checkout.Unknown)},
+		"an order was never answered": {
+			checkout.CheckSettled, answers(checkout.Buy, checkout.OpPlace, checkout.Unknown),
+		},
 		"an extension was never answered": {
 			checkout.CheckSettled, answers(checkout.Think, checkout.OpExtend, checkout.Unknown),
 		},
 		"a reservation is said to have expired": {
 			checkout.CheckRefusals, answers(checkout.Pay, checkout.OpConfirm, checkout.Refused),
 		},
-		"a confirmation was never answered": {checkout.CheckSettled, answers(checkout.Pay, checkout.OpConfirm, checkout.Unknown)},
-		"a delivery was refused":            {checkout.CheckTold, answers(checkout.Deliver, checkout.OpDeliver, checkout.Refused)},
+		"a confirmation was never answered": {
+			checkout.CheckSettled, answers(checkout.Pay, checkout.OpConfirm, checkout.Unknown),
+		},
+		"a delivery was refused": {
+			checkout.CheckTold, answers(checkout.Deliver, checkout.OpDeliver, checkout.Refused),
+		},
 		"the books were not read": {checkout.CheckSettled, func(e *checkout.Evidence, _ int) bool {
 			e.Unread.EN = "no"
 			return true
